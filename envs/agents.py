@@ -40,6 +40,8 @@ class Agents:
     in_turns: ClassVar[bool] = False
     # Cooperative: rewards are the same for all agents, or their sum is the objective.
     cooperative: ClassVar[bool] = False
+    # All agents win and lose together: another player takes all seats or none.
+    one_team: ClassVar[bool] = False
     # Turns take unequal time, which `info["seconds"]` of `step_env` states.
     timed: ClassVar[bool] = False
     # Perfect information: every agent sees the whole state, so search from the state is fair.
@@ -85,8 +87,8 @@ class Agents:
 
     @property
     def sides_of_seats(self) -> tuple[int, ...]:
-        """Team number of each agent; by default each agent is its own team."""
-        return tuple(range(self.num_agents))
+        """Team number of each agent; by default all are of `one_team`, or each is its own."""
+        return (0,) * self.num_agents if self.one_team else tuple(range(self.num_agents))
 
     def speaker(self, state: Any, params: Any) -> jax.Array:
         """The role whose turn it is, i32[], where several write one transcript (`speakers`)."""

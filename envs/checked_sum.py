@@ -64,6 +64,7 @@ class CheckedSum(TurnGame):
     question: str = "sum"
 
     cooperative: ClassVar[bool] = True
+    one_team: ClassVar[bool] = True
     sides: ClassVar[tuple[str, ...]] = ("solver", "verifier")
     wordings: ClassVar[str] = "envs.wordings.checked_sum"
     costly_reset: ClassVar[bool] = False
@@ -81,11 +82,6 @@ class CheckedSum(TurnGame):
     def default_params(self) -> CheckedSumParams:
         """Turns for every answer and every check, and one illegal reply before each."""
         return CheckedSumParams(max_steps_in_episode=4 * self.loops - 2)
-
-    @property
-    def sides_of_seats(self) -> tuple[int, ...]:
-        """Solver and verifier win and lose together: another player takes both seats or none."""
-        return (0, 0)
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -154,10 +150,6 @@ class CheckedSum(TurnGame):
 
     def is_over(self, state: CheckedSumState, params: CheckedSumParams) -> jax.Array:
         return state.finished
-
-    def side_of(self, state: CheckedSumState, params: CheckedSumParams) -> jax.Array:
-        """The solver, and the verifier: one of them can learn beside another player."""
-        return jnp.arange(2, dtype=jnp.int32)
 
     def won(self, state: CheckedSumState, params: CheckedSumParams) -> jax.Array:
         """Both, if the last answer is right."""

@@ -93,6 +93,7 @@ class Delegation(Sources, SimultaneousGame):
     at_once: bool = True
 
     cooperative: ClassVar[bool] = True
+    one_team: ClassVar[bool] = True
     planner: ClassVar[int | None] = 0
     idle: ClassVar[int] = -1
     sides: ClassVar[tuple[str, ...]] = ("planner", "workers")
@@ -121,11 +122,6 @@ class Delegation(Sources, SimultaneousGame):
     def roles_of_seats(self) -> tuple[int, ...]:
         """Agent 0 plans, all others work."""
         return (0, *[1] * (self.num_agents - 1))
-
-    @property
-    def sides_of_seats(self) -> tuple[int, ...]:
-        """All agents are one team, whose results are the planner's."""
-        return (0,) * self.num_agents
 
     @property
     def default_params(self) -> DelegationParams:
@@ -313,10 +309,6 @@ class Delegation(Sources, SimultaneousGame):
 
     def is_over(self, state: DelegationState, params: DelegationParams) -> jax.Array:
         return state.question.answered
-
-    def side_of(self, state: DelegationState, params: DelegationParams) -> jax.Array:
-        """The planner's side has agent 0, the workers' all others; both win together."""
-        return jnp.asarray(self.roles_of_seats, jnp.int32)
 
     def won(self, state: DelegationState, params: DelegationParams) -> jax.Array:
         """All, if the answer is right."""

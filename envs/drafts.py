@@ -88,6 +88,7 @@ class Drafts(SimultaneousGame):
     reviews: bool = True
 
     cooperative: ClassVar[bool] = True
+    one_team: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.wordings.drafts"
     costly_reset: ClassVar[bool] = False
 
@@ -106,11 +107,6 @@ class Drafts(SimultaneousGame):
     def num_agents(self) -> int:
         """Those that draft, and grade."""
         return self.agents
-
-    @property
-    def sides_of_seats(self) -> tuple[int, ...]:
-        """All win and lose together: another player takes all seats or none."""
-        return (0,) * self.agents
 
     @property
     def num_reviews(self) -> int:

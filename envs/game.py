@@ -125,7 +125,13 @@ class Game(Environment):
         raise self.undefined("won")
 
     def side_of(self, state: GameState, params: GameParams) -> jax.Array:
-        """Index into `sides` of each seat's side, i32[A]; constant during an episode."""
+        """Index into `sides` of each seat's side, i32[A]; constant during an episode.
+
+        By default the sides of `one_team` are its roles: one can learn beside another player, and
+        all win together.
+        """
+        if self.one_team and len(self.sides) == self.num_roles:
+            return jnp.asarray(self.roles_of_seats, jnp.int32)
         raise NotImplementedError(f"{self.name} has no sides")
 
     def belief_question(self, state: GameState, params: GameParams) -> tuple[jax.Array, jax.Array]:

@@ -72,6 +72,7 @@ class GuidedResearch(Sources, TurnGame):
     budget: int = 6
 
     cooperative: ClassVar[bool] = True
+    one_team: ClassVar[bool] = True
     planner: ClassVar[int | None] = PLANNER
     sides: ClassVar[tuple[str, ...]] = ("planner", "executor")
     wordings: ClassVar[str] = "envs.wordings.guided_research"
@@ -86,11 +87,6 @@ class GuidedResearch(Sources, TurnGame):
     def places(self) -> int:
         """Sources of both kinds."""
         return len(KINDS) * self.sources
-
-    @property
-    def sides_of_seats(self) -> tuple[int, ...]:
-        """Both seats are one team."""
-        return (0, 0)
 
     @property
     def default_params(self) -> GuidedResearchParams:
@@ -182,10 +178,6 @@ class GuidedResearch(Sources, TurnGame):
 
     def is_over(self, state: GuidedResearchState, params: GuidedResearchParams) -> jax.Array:
         return state.question.answered
-
-    def side_of(self, state: GuidedResearchState, params: GuidedResearchParams) -> jax.Array:
-        """Each seat is a side, so that one can learn beside another player; both win together."""
-        return jnp.arange(2, dtype=jnp.int32)
 
     def won(self, state: GuidedResearchState, params: GuidedResearchParams) -> jax.Array:
         """Both, if the answer is right."""

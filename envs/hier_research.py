@@ -149,10 +149,6 @@ class HierResearch(Research):
         number = jnp.where(works, state.worker, jnp.where(agent == PLANNER, 0, -1))
         return super().observe_as(state, number, params)
 
-    def side_of(self, state: HierResearchState, params: HierResearchParams) -> jax.Array:
-        """Each agent is a side, so that one can learn beside the others; all win together."""
-        return jnp.arange(3, dtype=jnp.int32)
-
     def expert(self, state: HierResearchState, params: HierResearchParams) -> jax.Array:
         """The planner asks the kind of the first missing fact, or answers; an agent opens the
         topic's source until it holds something, true or false, and reports."""

@@ -97,6 +97,7 @@ class Queries(TurnGame):
     grounding: str = "shared"
 
     cooperative: ClassVar[bool] = True
+    one_team: ClassVar[bool] = True
     num_agents: ClassVar[int] = 3
     validator: ClassVar[int | None] = VALIDATOR
     sides: ClassVar[tuple[str, ...]] = ("grounder", "generator", "validator")
@@ -119,11 +120,6 @@ class Queries(TurnGame):
     def default_params(self) -> QueriesParams:
         """A turn of the grounder and of the validator, and `turns` of the generator."""
         return QueriesParams(max_steps_in_episode=self.turns + 2)
-
-    @property
-    def sides_of_seats(self) -> tuple[int, ...]:
-        """The three win and lose together: another player takes all seats or none."""
-        return (0, 0, 0)
 
     @property
     def num_codes(self) -> int:
@@ -311,10 +307,6 @@ class Queries(TurnGame):
 
     def is_over(self, state: QueriesState, params: QueriesParams) -> jax.Array:
         return state.finished
-
-    def side_of(self, state: QueriesState, params: QueriesParams) -> jax.Array:
-        """Each role: one of them can learn beside other players."""
-        return jnp.arange(3, dtype=jnp.int32)
 
     def is_success(self, state: QueriesState, params: QueriesParams) -> jax.Array:
         """As of all games, but a malformed verdict does not undo a right answer."""

@@ -59,6 +59,7 @@ class Relay(TurnGame):
     question: str = "sum"
 
     cooperative: ClassVar[bool] = True
+    one_team: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.wordings.relay"
     costly_reset: ClassVar[bool] = False
 
@@ -75,11 +76,6 @@ class Relay(TurnGame):
     def num_agents(self) -> int:
         """Those that speak in a round."""
         return self.agents
-
-    @property
-    def sides_of_seats(self) -> tuple[int, ...]:
-        """The speakers win and lose together: another player takes all seats or none."""
-        return (0,) * self.agents
 
     @property
     def default_params(self) -> RelayParams:

@@ -92,6 +92,7 @@ class Research(Sources, TurnGame):
     prices: tuple[float, ...] = ()
 
     cooperative: ClassVar[bool] = True
+    one_team: ClassVar[bool] = True
     planner: ClassVar[int | None] = 0
     sides: ClassVar[tuple[str, ...]] = ("planner", "workers")
     wordings: ClassVar[str] = "envs.wordings.research"
@@ -115,11 +116,6 @@ class Research(Sources, TurnGame):
     def roles_of_seats(self) -> tuple[int, ...]:
         """Agent 0 plans, all others work."""
         return (0, *[1] * self.calls)
-
-    @property
-    def sides_of_seats(self) -> tuple[int, ...]:
-        """All agents are one team, whose results are the planner's."""
-        return (0,) * self.num_agents
 
     @property
     def default_params(self) -> ResearchParams:
@@ -264,11 +260,6 @@ class Research(Sources, TurnGame):
 
     def is_over(self, state: ResearchState, params: ResearchParams) -> jax.Array:
         return state.question.answered
-
-    def side_of(self, state: ResearchState, params: ResearchParams) -> jax.Array:
-        """The planner's side has agent 0, the workers' all others: one of them can learn beside
-        another player. Both win together."""
-        return jnp.asarray(self.roles_of_seats, jnp.int32)
 
     def won(self, state: ResearchState, params: ResearchParams) -> jax.Array:
         """All, if the answer is right."""

@@ -64,6 +64,7 @@ class StepChain(TurnGame):
     words: int = 8
 
     cooperative: ClassVar[bool] = True
+    one_team: ClassVar[bool] = True
     sides: ClassVar[tuple[str, ...]] = ("long", "short")
     wordings: ClassVar[str] = "envs.wordings.step_chain"
     costly_reset: ClassVar[bool] = False
@@ -78,11 +79,6 @@ class StepChain(TurnGame):
     @property
     def default_params(self) -> StepChainParams:
         return StepChainParams(max_steps_in_episode=2 * self.steps)
-
-    @property
-    def sides_of_seats(self) -> tuple[int, ...]:
-        """The one who writes at length and the one who is brief win and lose together."""
-        return (0, 0)
 
     @property
     def action_names(self) -> tuple[str, ...]:

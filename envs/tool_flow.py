@@ -87,6 +87,7 @@ class ToolFlow(TurnGame):
 
     num_agents: ClassVar[int] = 4
     cooperative: ClassVar[bool] = True
+    one_team: ClassVar[bool] = True
     sides: ClassVar[tuple[str, ...]] = ("planner", "executor", "verifier", "generator")
     wordings: ClassVar[str] = "envs.wordings.tool_flow"
     costly_reset: ClassVar[bool] = False
@@ -104,11 +105,6 @@ class ToolFlow(TurnGame):
             )
         if not 1 <= self.budget <= 32:
             raise ValueError(f"budget {self.budget}: expected 1 to 32 calls")
-
-    @property
-    def sides_of_seats(self) -> tuple[int, ...]:
-        """All modules are one team."""
-        return (0,) * 4
 
     @property
     def default_params(self) -> ToolFlowParams:
@@ -222,10 +218,6 @@ class ToolFlow(TurnGame):
 
     def is_over(self, state: ToolFlowState, params: ToolFlowParams) -> jax.Array:
         return state.answered
-
-    def side_of(self, state: ToolFlowState, params: ToolFlowParams) -> jax.Array:
-        """Each module is a side, so that one can learn beside the others; all win together."""
-        return jnp.arange(4, dtype=jnp.int32)
 
     def won(self, state: ToolFlowState, params: ToolFlowParams) -> jax.Array:
         """All, if the answer is right."""

@@ -43,7 +43,7 @@ WORLDS = {
     # Equal rooms, a quest with one reward at the end.
     "coin": World(env_section("Coin-v1"), 40_000),
     # Pages, options and a purchase: hardly any answer is right, many are in part.
-    "shop": World(env_section("Shop-v1"), 30_000, score=RETURN),
+    "shop": World(env_section("Shop-v1"), 15_000, score=RETURN),
     # Guesses with hints; all that was said has to be read.
     "wordle": World(env_section("Wordle-v1"), 20_000),
     # Questions that need what a search returns.
