@@ -50,7 +50,8 @@ def plan(suite: Suite, pairs: Sequence[Pair]) -> str:
 def run(
     suite: Suite, pairs: Sequence[Pair], workdir: pathlib.Path, machines: Machines
 ) -> list[str]:
-    """Runs what has not ended yet: here pair by pair, elsewhere all pairs at the same time.
+    """Runs what has not ended yet: here as many pairs at the same time as runs may be, elsewhere
+    all.
 
     Returns a line for each run that did not end well.
     """
@@ -63,8 +64,8 @@ def run(
             suites.start_job(suite, world, seeds, workdir) for world in worlds for seeds in kinds
         ]
         failed += carry_out(jobs, workdir / "start", machines)
-    batches = [[pair] for pair in pairs] if machines.backend == "local" else [pairs]
-    for batch in batches:
+    size = max(1, machines.at_once if machines.backend == "local" else len(pairs))
+    for batch in (pairs[place : place + size] for place in range(0, len(pairs), size)):
         jobs = [suites.tuning_job(suite, w, m, workdir) for w, m in batch]
         failed += carry_out(jobs, workdir / "tune", machines)
         jobs = []
@@ -77,12 +78,19 @@ def run(
 
 
 def carry_out(jobs: Sequence[Job], directory: pathlib.Path, machines: Machines) -> list[str]:
-    """Runs what has not ended of these; a line for each that did not end well."""
+    """Runs what has not ended of these; a line for each that did not end well.
+
+    Raises:
+      ValueError: a signal stopped them, here; then nothing else is to begin.
+    """
     if not jobs:
         return []
     stages = (Stage("train", tuple(jobs), machines.resources),)
     launch = Launch(directory.name, directory, stages, machines.at_once)
     known = reports.ended(launch, machines.backend)
+    stopped = [r.job.name for r in known if r.state is State.STOPPED]
+    if stopped and machines.backend == "local":
+        raise ValueError(f"{stopped[0]} was stopped, and saved; the same command goes on")
     return [f"{r.job.name}: {r.message or r.state}" for r in known if r.state is not State.DONE]
 
 

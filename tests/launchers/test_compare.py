@@ -129,6 +129,37 @@ def test_a_run_that_fails_is_said(tmp_path, monkeypatch):
     assert failed == ["tune.coin.grpo: error: no"]
 
 
+def ends_as(monkeypatch, state):
+    """The jobs of each launch that a comparison makes, all of which end in this way."""
+    launched = []
+
+    def ended(launch, backend):
+        launched.append([job.name for job in launch.jobs])
+        return [driver.reports.Report(job, state, 0, "") for job in launch.jobs]
+
+    monkeypatch.setattr(driver.reports, "ended", ended)
+    monkeypatch.setattr(driver, "chosen", lambda *_: SUITE.cells()[0])
+    return launched
+
+
+def test_as_many_pairs_at_the_same_time_as_runs_may_be(tmp_path, monkeypatch):
+    launched = ends_as(monkeypatch, driver.State.DONE)
+    pairs = [("coin", suites.Method(name, name)) for name in ("grpo", "ppo", "rloo")]
+    assert driver.run(SUITE, pairs, tmp_path, driver.Machines(at_once=2)) == []
+    assert [len(names) for names in launched] == [2, 2, 1, 1]
+    assert launched[:2] == [
+        [f"{kind}.coin.{m}" for m in ("grpo", "ppo")] for kind in ("tune", "result")
+    ]
+
+
+def test_nothing_begins_after_a_signal(tmp_path, monkeypatch):
+    launched = ends_as(monkeypatch, driver.State.STOPPED)
+    pairs = [("coin", suites.Method(name, name)) for name in ("grpo", "ppo")]
+    with pytest.raises(ValueError, match="tune.coin.grpo was stopped"):
+        driver.run(SUITE, pairs, tmp_path, driver.Machines())
+    assert launched == [["tune.coin.grpo"]]
+
+
 def test_the_plan_lists_what_differs():
     methods = OURS, suites.Method("gigpo_state", "gigpo_state")
     plan = driver.plan(SUITE, [(world, one) for world in ("lake", "coin") for one in methods])
