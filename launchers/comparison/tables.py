@@ -133,11 +133,42 @@ def text(suite: Suite, rows: Sequence[Row]) -> list[str]:
             f"{one.improves:.2f} [{one.improves_interval.low:.2f}, "
             f"{one.improves_interval.high:.2f}] | {one.seconds:.2f} |"
         )
+    if overall and suite.start:
+        lines += _seed_by_seed(suite, rows, [one.method for one in overall], worlds)
     for world in suite.worlds:
         of_world = [row for row in rows if row.world == world]
         if of_world:
             lines += ["", *_of_world(world, of_world, suite)]
     return lines + _reasons(suite, rows)
+
+
+def _seed_by_seed(
+    suite: Suite, rows: Sequence[Row], methods: Sequence[str], worlds: Sequence[str]
+) -> list[str]:
+    """Differences to the baseline's seed that went on from the same parameters, which take out
+    what a seed owes to its start."""
+    finals = {(row.world, row.method, row.seed): row.final for row in rows}
+    lines = [
+        "",
+        f"Seed by seed, from the same parameters (mean difference to {suite.baseline}, in how many "
+        "worlds and seeds it is above and below):",
+        "",
+        "| method | difference | above | below |",
+        "|---|---|---|---|",
+    ]
+    for method in methods:
+        difference = np.asarray(
+            [
+                [finals[w, method, seed] - finals[w, suite.baseline, seed] for w in worlds]
+                for seed in suite.seeds
+            ]
+        )
+        interval = statistics.stratified_bootstrap(difference, np.mean)
+        lines.append(
+            f"| {method} | {difference.mean():.3f} [{interval.low:.3f}, {interval.high:.3f}] | "
+            f"{np.sum(difference > 0)} | {np.sum(difference < 0)} |"
+        )
+    return lines
 
 
 def _reasons(suite: Suite, rows: Sequence[Row]) -> list[str]:

@@ -249,6 +249,15 @@ def test_the_figure_names_the_methods_and_is_the_same_for_the_same_rows(small):
         drawing.draw(suite, [row for row in found if row.method == "grpo"], workdir / "no.svg")
 
 
+def test_methods_that_go_on_from_one_start_are_compared_seed_by_seed(small):
+    suite, methods, workdir = small
+    found = driver.collect(suite, list(suite.worlds), methods, workdir)
+    assert "Seed by seed" not in "\n".join(tables.text(suite, found))
+    text = "\n".join(tables.text(suite._replace(start="sft"), found[::-1]))
+    assert "| rloo | 0.500 [0.500, 0.500] | 8 | 0 |" in text
+    assert "| grpo | 0.000 [0.000, 0.000] | 0 | 0 |" in text
+
+
 def test_a_missing_run_leaves_its_pair_out(small):
     suite, methods, workdir = small
     (workdir / "tune/a/rloo/metrics.jsonl").unlink()
