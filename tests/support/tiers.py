@@ -165,6 +165,11 @@ LONG_TESTS = (
     "actors/test_text.py::test_on_policy_ratios_are_one*one agent*",
     "actors/test_text.py::test_on_policy_ratios_are_one*in turns*",
     "rollout/test_word_segments.py::test_on_policy_ratios_are_one*at once*",
+    # Kept: a window of agents in turns, words of the runs, one of two seats, sampled play.
+    "rollout/test_word_segments.py::test_on_policy_ratios_are_one?window-one agent?",
+    "methods/test_calls.py::test_a_run_resumes?arrays*",
+    "players/test_search.py::test_with_enough_simulations_it_does_not_lose?seating0?",
+    "launchers/test_chat.py::test_the_agent_alone_plays_what_evaluation_plays?1?",
     # Llama, Gemma 3 and adapters are kept.
     "policies/test_layers.py::*?gemma2?",
     "policies/test_layers.py::*?qwen2?",
