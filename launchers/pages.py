@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 
 def main(argv: list[str]) -> None:
-    """Writes the pages."""
+    """Writes METHODS.md, CONFIG.md and the results of each comparison from code and stored rows."""
     from launchers import config_page, methods_page
     from launchers.comparison import page, suites
 

@@ -48,7 +48,7 @@ def report(solution: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays as lists."""
+    """A value of a solution as JSON has it: arrays are lists, also within lists and tuples."""
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     return value.tolist() if isinstance(value, np.ndarray) else value

@@ -90,7 +90,7 @@ def carry_out(jobs: Sequence[Job], directory: pathlib.Path, machines: Machines) 
     known = reports.ended(launch, machines.backend)
     stopped = [r.job.name for r in known if r.state is State.STOPPED]
     if stopped and machines.backend == "local":
-        raise ValueError(f"{stopped[0]} was stopped, and saved; the same command goes on")
+        raise ValueError(f"{stopped[0]} was stopped; the same command goes on")
     return [f"{r.job.name}: {r.message or r.state}" for r in known if r.state is not State.DONE]
 
 

@@ -13,7 +13,7 @@ from launchers.comparison.rows import REASONS, Row
 from launchers.comparison.suites import Suite
 
 # Share of the methods of the fullest world that a world of the table over all has at least: some do
-# not apply everywhere, of nine methods in games one to a single game.
+# not apply everywhere, as MATPO, one of the nine in games, where nobody is called.
 WHOLE = 0.85
 
 

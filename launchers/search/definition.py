@@ -43,7 +43,7 @@ class Search(NamedTuple):
 
     @property
     def count(self) -> int:
-        """Number of trials."""
+        """How many trials there are: those that were asked for, or all choices of a grid."""
         if self.kind == "grid" or (self.kind == "halving" and self.trials is None):
             return math.prod(len(axis.choices) for axis in self.space.axes)
         return self.trials
