@@ -256,11 +256,13 @@ def test_wrong_options_are_refused_by_name(factory, option):
             pytest.fail(f"{option}={value!r} is accepted")
 
 
-def test_what_is_carried_can_be_saved_and_restored(tmp_path):
-    """All of it at once: the values after some updates, keys and half filled buffers."""
-    values = {
-        f.__name__: run.states[-1].carry[name] for f in FACTORIES for run, name in [played(f)]
-    }
-    checkpoint.save(tmp_path, 1, values, keep=1)
-    _, restored = checkpoint.restore(tmp_path, jax.eval_shape(lambda: values))
-    assert_same(restored, values)
+@each_component
+def test_what_it_carries_can_be_saved_and_restored(factory, tmp_path):
+    """As it is after some updates: keys and half filled buffers, too."""
+    run, name = played(factory)
+    value = {name: run.states[-1].carry[name]}
+    if not jax.tree.leaves(value):
+        pytest.skip("it carries nothing")
+    checkpoint.save(tmp_path, 1, value, keep=1)
+    _, restored = checkpoint.restore(tmp_path, jax.eval_shape(lambda: value))
+    assert_same(restored, value)
