@@ -300,6 +300,17 @@ def test_an_expert_beats_random_players_from_every_seat(name):
         assert (mean(tuple(seats))[seats] > at_random[seats]).all()
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if make(name)[0].one_team])
+def test_one_team_wins_together_and_its_sides_are_its_roles(name):
+    env, params = make(name)
+    assert env.cooperative and env.sides_of_seats == (0,) * env.num_agents
+    *_, terminated, info = played(name)
+    assert (info["success"] == info["success"][..., :1]).all() and terminated.any()
+    if len(env.sides) == env.num_roles:
+        np.testing.assert_array_equal(env.side_of(start(name)[1], params), env.roles_of_seats)
+        assert set(env.roles_of_seats) == set(range(len(env.sides)))
+
+
 @pytest.mark.parametrize(("name", "wording"), WORDED)
 def test_words_say_what_they_may_and_commands_are_understood(name, wording):
     env, params = make(name)
