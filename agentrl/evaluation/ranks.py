@@ -24,6 +24,7 @@ class MeanRank(NamedTuple):
 def mean_ranks(
     scores: Sequence[np.ndarray],
     *,
+    paired: bool = False,
     samples: int = 2000,
     seed: int = 0,
     confidence: float = 0.95,
@@ -33,10 +34,15 @@ def mean_ranks(
     scores: one [runs, tasks] per method, the higher the better; the tasks are the same. Methods
     with equal means share the mean of their ranks. The bootstrap resamples the runs of each method
     within each task: an interval says how far the rank would move with other seeds on these tasks,
-    and nothing of other tasks.
+    and nothing of other tasks. A resampled mean varies more than a mean does, so that intervals lie
+    nearer the middle rank than the ranks themselves: the first method's may not contain its rank.
+
+    paired: run i of every method goes on from the same start, so the same runs of all methods are
+    drawn together.
 
     Raises:
-      ValueError: fewer than two methods, or methods of different tasks.
+      ValueError: fewer than two methods, methods of different tasks, or paired ones of different
+        numbers of runs.
     """
     arrays = [np.asarray(one, np.float64) for one in scores]
     if len(arrays) < 2 or len({one.shape[1:] for one in arrays}) != 1 or arrays[0].ndim != 2:
@@ -44,11 +50,17 @@ def mean_ranks(
             f"scores of shapes {[list(one.shape) for one in arrays]}: expected at least two "
             "methods, each [runs, tasks], of the same tasks"
         )
+    if paired and len({len(one) for one in arrays}) > 1:
+        raise ValueError(
+            f"paired methods of {[len(one) for one in arrays]} runs: expected one number, run i of "
+            "each from the same start"
+        )
     rng = np.random.default_rng(seed)
     means = []
     for one in arrays:
         runs, tasks = one.shape
-        choice = rng.integers(runs, size=(samples, runs, tasks))
+        drawn = np.random.default_rng(seed) if paired else rng
+        choice = drawn.integers(runs, size=(samples, runs, tasks))
         resampled = one[choice, np.arange(tasks)].mean(axis=1)  # [samples, tasks]
         means.append(np.concatenate([one.mean(axis=0)[None], resampled]))
     ranks = rankdata(-np.stack(means), axis=0).mean(axis=2)  # [methods, 1 + samples]

@@ -71,7 +71,8 @@ def standings(suite: Suite, rows: Sequence[Row]) -> list[Standing]:
     if len(methods) < 2:
         return []
     finals = {method: matrix(rows, method, worlds) for method in methods}
-    placed = dict(zip(methods, ranks.mean_ranks(list(finals.values())), strict=True))
+    of_each = ranks.mean_ranks(list(finals.values()), paired=bool(suite.start))
+    placed = dict(zip(methods, of_each, strict=True))
     base, seconds = finals[suite.baseline], _seconds(rows)
     found = []
     for method, scores in finals.items():

@@ -25,6 +25,18 @@ def test_an_order_that_turns_between_tasks_is_a_tie():
     assert [r.value for r in ranks.mean_ranks([one, other])] == [1.5, 1.5]
 
 
+def test_runs_of_one_start_are_drawn_together():
+    start = np.random.default_rng(0).normal(size=(5, 3))
+    scores = [start, start + 0.1, start - 0.1]
+    apart, together = ranks.mean_ranks(scores), ranks.mean_ranks(scores, paired=True)
+    assert [one.value for one in together] == [one.value for one in apart] == [2, 1, 3]
+    # Whichever starts are drawn, the order is the same; drawn apart, the starts decide.
+    assert all(one.interval == (one.value, one.value) for one in together)
+    assert apart[1].interval.high > 1.5
+    with pytest.raises(ValueError, match="paired methods of .5, 4. runs"):
+        ranks.mean_ranks([start, start[:4]], paired=True)
+
+
 @given(st.integers(0, 10_000), st.integers(2, 5), st.integers(1, 4))
 def test_ranks_add_up_and_do_not_see_the_scale(seed, methods, tasks):
     rng = np.random.default_rng(seed)
