@@ -206,11 +206,10 @@ LONG_TESTS = (
     # Kept: cells that have every pair of a view, a way of acting, a place and a form among them.
     "run/test_cells.py::test_cell?array-one-graph-episodes?",
     "run/test_cells.py::test_cell?array-once-graph-*",
-    "run/test_cells.py::test_cell?array-turns-graph-*",
+    "run/test_cells.py::test_cell?array-turns-graph-segments?",
     "run/test_cells.py::test_cell?array-turns-python-episodes?",
     "run/test_cells.py::test_cell?array-one-python-segments?",
     "run/test_cells.py::test_cell?text-one-graph-*",
-    "run/test_cells.py::test_cell?text-one-python-episodes?",
     "run/test_cells.py::test_cell?text-once-python-*",
     "run/test_cells.py::test_cell?text-turns-python-*",
     "rollout/test_host_cells.py::test_streams_and_rows?*-False?",
