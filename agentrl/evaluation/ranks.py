@@ -34,8 +34,8 @@ def mean_ranks(
     scores: one [runs, tasks] per method, the higher the better; the tasks are the same. Methods
     with equal means share the mean of their ranks. The bootstrap resamples the runs of each method
     within each task: an interval says how far the rank would move with other seeds on these tasks,
-    and nothing of other tasks. A resampled mean varies more than a mean does, so that intervals lie
-    nearer the middle rank than the ranks themselves: the first method's may not contain its rank.
+    and nothing of other tasks. Resampling adds noise to every mean, which mixes the order, so that
+    intervals lie nearer the middle than the ranks: the first method's may not contain its rank.
 
     paired: run i of every method goes on from the same start, so the same runs of all methods are
     drawn together.

@@ -181,27 +181,10 @@ LONG_TESTS = (
     "selfplay/test_spoken.py::*of_the_table?turn-True?",
     "selfplay/test_spoken.py::*of_the_table?sliding-True?",
     "selfplay/test_spoken.py::test_equal_logits_play_uniformly?Leduc*",
-    # Components whose own files train and resume them, and take longest to compile here.
+    # Components that runs in files of their own train and, but for the verifier, resume.
     *(
         f"test_component_conformance.py::*?{name}?"
-        for name in (
-            "alignment",
-            "baseline",
-            "corrections",
-            "dagger",
-            "drafts",
-            "drift",
-            "edit_marginals",
-            "gates",
-            "guided",
-            "halves",
-            "information_gain",
-            "lots",
-            "observed",
-            "positives",
-            "trade_off",
-            "verifier",
-        )
+        for name in ("corrections", "dagger", "positives", "verifier")
     ),
     # Kept: cells that have every pair of a view, a way of acting, a place and a form among them.
     "run/test_cells.py::test_cell?array-one-graph-episodes?",
@@ -215,11 +198,9 @@ LONG_TESTS = (
     "rollout/test_host_cells.py::test_streams_and_rows?*-False?",
     "rollout/test_unroll.py::test_the_learner_scores_what_was_sampled?PigDice*",
     "rollout/test_unroll.py::test_the_learner_scores_what_was_sampled?Foraging*gru?",
-    # Runs of groups, matches and words are kept.
-    "run/test_loop.py::*?segments?",
+    # Kept: matches and words over several seeds and devices, segments on several devices.
+    "run/test_loop.py::test_seeds_side_by_side*?segments?",
     "run/test_loop.py::test_one_device_equals_eight?groups?",
-    # All methods that carry something in three runs; each has a run of its own.
-    "methods/test_together.py::*",
     # Environments that are another one with a planner or on other rules.
     "envs/*::*?SwitchedHousehold-v1*",
     "envs/*::*?PlanarVolleyball-v1*",
@@ -254,15 +235,9 @@ LONG_TESTS = (
     "devices/test_placement.py::*?(1, 8, 1)?",
     "actors/test_text.py::test_on_policy_ratios_are_one?hint-at once?",
     "actors/test_text.py::test_on_policy_ratios_are_one?summary once-at once?",
-    "config/test_tasks.py::test_baselines_metrics_and_evaluations_are_of_each_task",
-    "envs/test_jaxmarl_bridge.py::test_it_trains_in_a_config",
-    "learner/test_levels.py::test_all_forms_of_a_match*",
-    "learner/test_levels.py::test_runs_of_all_forms*",
     "methods/test_calls.py::test_a_frozen_role_has_no_gradient*?networks?",
     "methods/test_counterfactual.py::test_a_frozen_role_has_no_gradient",
     "methods/test_trees.py::*?None?",
-    "run/test_per_seed.py::test_environments_in_python_have_them_too",
-    "run/test_writers.py::test_a_killed_process_leaves_no_gap*",
 )
 # Files, and tests of one, that a pattern above has, and that are quick all the same.
 QUICK = (
