@@ -59,7 +59,7 @@ class Environment(Agents):
       `expert(state, params) -> action`, `render(state, params) -> str` on the host;
     * if actions are `continuous`, one word per component as `action_names`; an action is then
       f32[num_actions], clipped to [-1, 1] by the environment and legal if it is finite;
-    * for a planner and an executor (`envs.planned`): `subgoal_names`, `reached` and `subgoal`;
+    * for a planner and an executor (`envs.planned.env`): `subgoal_names`, `reached` and `subgoal`;
     * for text, `wordings`: a module with one function per wording, (env) -> `envs.text.View`.
 
     wording: which text view `describe` and `commands` use; arrays do not depend on it. "compact"

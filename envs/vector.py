@@ -4,7 +4,7 @@ All arrays have the batch of B episodes as first axis. (`launchers.benchmark --s
 times the batch as last axis, by `vmap(in_axes=-1)`: on a CPU from a quarter faster to twice as
 slow, depending on the environment, since vmap moves the batch in front again at many operations.
 More important there is a small state, a few scalars or packed words per episode: see
-`envs.rules.sokoban.Board`.)
+`envs.sokoban.rules.Board`.)
 """
 
 from typing import Any, NamedTuple

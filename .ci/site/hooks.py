@@ -8,7 +8,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDERS = ("agentrl", "envs", "launchers", "configs", "colab")
-# A link to a file or folder of the checkout that is no page: [text](envs/frozen_lake.py)
+# A link to a file or folder of the checkout that is no page: [text](envs/frozen_lake/env.py)
 LINK = re.compile(r"\]\(((?!\w+:)[^)#\s]*?)(/?)\)")
 
 

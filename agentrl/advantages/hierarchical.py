@@ -253,7 +253,7 @@ def switched_hae_by_turn(
         for `hae_by_turn`; the switcher's reward is not read.
       parent: i32[N], the planner's stream of each other one, -1 for planners; one executor and at
         most one switcher each.
-      role: i32[N]. switcher: the role of switchers, as in `envs.switched`.
+      role: i32[N]. switcher: the role of switchers, as in `envs.switched.env`.
 
     Returns:
       f32[N, T], 0 where mask is False, gradient stopped.

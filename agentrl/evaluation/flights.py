@@ -13,8 +13,8 @@ from agentrl.evaluation import figures
 from agentrl.evaluation.markup import Markup, tag
 from agentrl.rollout.types import Seating
 from agentrl.rollout.unroll import fresh, unroll
-from envs.rules.volleyball import STEP_SECONDS, Court
 from envs.vector import World
+from envs.volleyball.rules import STEP_SECONDS, Court
 
 # Width of a picture in units; metres shown around the court, and above the ground.
 _WIDTH, _AROUND, _TOP = 640, 1.0, 5.5
@@ -40,7 +40,8 @@ class Flight:
 def record(players: Sequence[Actor], env: Any, env_params: Any, key: jax.Array) -> Flight:
     """Plays one match, player i as team i.
 
-    env: `envs.volleyball.Volleyball` or `PlanarVolleyball`. key: for the task and all randomness.
+    env: `envs.volleyball.env.Volleyball` or `PlanarVolleyball`. key: for the task and all
+      randomness.
 
     Raises:
       ValueError: its actions are commands, not decisions; or the number of players is wrong.

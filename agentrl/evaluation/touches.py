@@ -14,8 +14,8 @@ from agentrl.evaluation import figures
 from agentrl.evaluation.markup import Markup, join, table, tag
 from agentrl.rollout.types import Seating
 from agentrl.rollout.unroll import fresh, unroll
-from envs.rules.volleyball import Court
 from envs.vector import World
+from envs.volleyball.rules import Court
 
 _TURNS = ("serve", "first", "second", "third")
 # Largest number of touches drawn, pixels per metre, metres around the court.
@@ -65,7 +65,7 @@ def record(
 ) -> tuple[Touches, Touches]:
     """Plays matches, player i as team i, and counts the touches of both teams.
 
-    env: `envs.volleyball.Volleyball` by decisions. key: for the tasks and all randomness.
+    env: `envs.volleyball.env.Volleyball` by decisions. key: for the tasks and all randomness.
 
     Raises:
       ValueError: its actions are commands; the number of players is not one per team; the plane has

@@ -96,7 +96,7 @@ def counterfactual(
         as "expert" and "expert:0.5". One that is named again draws again: by other keys, while the
         policy and the environment draw by the same.
       replacements: "self", or players of `agentrl.players.scripted`, for example "random",
-        "expert:0.5" or a function by its dotted path, "envs.guided_research.silent".
+        "expert:0.5" or a function by its dotted path, "envs.guided_research.env.silent".
       draws: repetitions of each replacement's run, whose mean counts: the first with the keys of
         the policy's run, the others with their own. More take the partners' luck out of a baseline.
 

@@ -48,9 +48,9 @@ class Batch(NamedTuple):
     """The drafts of B episodes, of A agents with K drafts each.
 
     stream: i32[B, A], the stream of each agent. draft: i32[B, A, T], the draft of each turn, -1 for
-    none. notes, answer, grade: as in `envs.drafts.Written`, with B in front; grade f32 in [0, 1],
-    0 where there is none. right, valid: bool[B, A, K]. score: f32[B, A, K], the logit. best:
-    i32[B], number among A K; own: i32[B, A].
+    none. notes, answer, grade: as in `envs.drafts.env.Written`, with B in front; grade f32 in
+    [0, 1], 0 where there is none. right, valid: bool[B, A, K]. score: f32[B, A, K], the logit.
+    best: i32[B], number among A K; own: i32[B, A].
     """
 
     stream: jax.Array

@@ -1,4 +1,4 @@
-"""Tabular games: the rules of `envs/rules` enumerated once, on the host, into sequence form.
+"""Tabular games: rules of `envs` enumerated once, on the host, into sequence form.
 
 Private cards and all later chance outcomes are dealt at the root, so the tree below a deal has no
 chance nodes; outcomes that no player has seen yet are in no information state and change no value.
@@ -15,7 +15,9 @@ import jax
 import numpy as np
 
 from agentrl.selfplay.sequence_form import SequenceForm
-from envs.rules import kuhn, leduc, trade_comm
+from envs.kuhn_poker import rules as kuhn
+from envs.leduc_poker import rules as leduc
+from envs.trade_comm import rules as trade_comm
 
 _CHUNK = 1024
 

@@ -17,7 +17,7 @@ from agentrl import advantages, losses, policies, rewards, rollout
 from agentrl.config import base_config, check_variant, env_section, section, term
 from agentrl.methods.observed import observed
 from configs._shared import language
-from envs.social_deduction import COLOURS
+from envs.social_deduction.env import COLOURS
 
 VARIANTS = (
     "rl",

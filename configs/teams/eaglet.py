@@ -35,7 +35,7 @@ def get_config(variant: str = "gain") -> ml_collections.ConfigDict:
         counterfactual,
         side="planner",
         partners=("expert", "expert:0.5"),
-        replacements=("envs.guided_research.silent",),
+        replacements=("envs.guided_research.env.silent",),
         num_groups=32,
         group_size=16,
         mask_illegal=True,

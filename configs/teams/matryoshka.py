@@ -32,7 +32,7 @@ def get_config(variant: str = "dpo") -> ml_collections.ConfigDict:
         counterfactual,
         side="planner",
         partners=(SOLVER,) * 4,
-        replacements=("envs.guided_research.silent",),
+        replacements=("envs.guided_research.env.silent",),
         num_groups=32,
         group_size=16,
         mask_illegal=True,

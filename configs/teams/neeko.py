@@ -18,7 +18,7 @@ from agentrl import rollout
 from agentrl.config import check_variant, env_section, section
 from agentrl.methods.gates import gates
 from configs._shared import language
-from envs.characters import NAMES
+from envs.characters.env import NAMES
 
 GATED = {"lora_rank": 8, "lora_blocks": 4}
 ADAPTERS = {

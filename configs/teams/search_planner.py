@@ -42,7 +42,7 @@ def get_config(variant: str = "gain") -> ml_collections.ConfigDict:
             counterfactual,
             side="planner",
             partners=("expert",),
-            replacements=("envs.research.direct", "envs.research.naive"),
+            replacements=("envs.research.env.direct", "envs.research.env.naive"),
             draws=4,
             **acting,
         )

@@ -34,7 +34,7 @@ class Clock(Wrapper):
 
     minutes: int = 60
 
-    words: ClassVar[str] = "envs.wordings.clock"
+    words: ClassVar[str] = "envs.wrappers.clock_words"
     deterministic: ClassVar[bool] = False
     timed: ClassVar[Any] = property(lambda self: self.base.timed)
 

@@ -32,7 +32,7 @@ class OneTranscript(Wrapper):
     Expert: the game's.
     """
 
-    words: ClassVar[str] = "envs.wordings.one_transcript"
+    words: ClassVar[str] = "envs.wrappers.one_transcript_words"
     kinds: ClassVar[tuple[str, ...]] = ()
     num_codes: ClassVar[None] = None
 

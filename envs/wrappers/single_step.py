@@ -47,7 +47,7 @@ class SingleStep(Wrapper):
 
     depth: int = 8
 
-    words: ClassVar[str] = "envs.wordings.single_step"
+    words: ClassVar[str] = "envs.wrappers.single_step_words"
 
     def __post_init__(self):
         super().__post_init__()

@@ -31,7 +31,7 @@ class Submission(Wrapper):
     length=9 in this wrapper: dense rewards for turns are easier to collect than that of `submit`.
     """
 
-    words: ClassVar[str] = "envs.wordings.submission"
+    words: ClassVar[str] = "envs.wrappers.submission_words"
 
     @property
     def default_params(self) -> WrapperParams:

@@ -51,7 +51,7 @@ class TurnBudget(Wrapper):
     remind: bool = True
     extension: int = 0
 
-    words: ClassVar[str] = "envs.wordings.turn_budget"
+    words: ClassVar[str] = "envs.wrappers.turn_budget_words"
 
     def __post_init__(self):
         super().__post_init__()

@@ -1,6 +1,6 @@
 """Volleyball's control step in the straightforward layout: arrays of structs, vectors as last axis.
 
-The same equations as `envs.rules.volleyball.tick` and the modules that it calls, for one match with
+The same equations as `envs.volleyball.rules.tick` and the modules that it calls, for one match with
 commands by rates; batches are made by vmap. It serves as a comparison: equal results (tested),
 slower on a CPU.
 """
@@ -10,10 +10,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from envs.rules import ball as balls
-from envs.rules import quadrotor
-from envs.rules import volleyball as rules
-from envs.rules.quadrotor import GRAVITY, INERTIA, MASS, MIXER, RATE, RATE_GAIN, ROTOR_THRUST
+from envs.volleyball import ball as balls
+from envs.volleyball import quadrotor, rules
+from envs.volleyball.quadrotor import GRAVITY, INERTIA, MASS, MIXER, RATE, RATE_GAIN, ROTOR_THRUST
 
 _DT = rules.STEP_SECONDS / rules.SUBSTEPS
 

@@ -32,7 +32,7 @@ import envs
 import envs.vector
 from agentrl import selfplay
 from agentrl.selfplay.games import sequence_form
-from envs.hanabi import FULL
+from envs.hanabi.env import FULL
 from launchers.benchmarks import game_peers, text
 from launchers.benchmarks.environments import LENGTH, ready
 from launchers.benchmarks.peers import MissingError

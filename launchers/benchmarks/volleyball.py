@@ -2,7 +2,7 @@
 
 One call is a scan of 64 control steps of a batch of matches under one MLP of 64-64 units for all
 drones, with automatic reset; the policy's inference and the resets (from starts drawn ahead) are
-part of the time. Contenders: components as arrays with the batch last, as `envs.rules.volleyball`
+part of the time. Contenders: components as arrays with the batch last, as `envs.volleyball.rules`
 is written; the same by `vmap`, which puts the batch first; and arrays of structs by `vmap`
 (`drone_structs`), the straightforward layout.
 """
@@ -15,8 +15,8 @@ import jax.numpy as jnp
 
 import envs
 from agentrl.evaluation.statistics import wilson
-from envs.rules import volleyball as rules
-from envs.rules.volleyball_skills import GAMES
+from envs.volleyball import rules
+from envs.volleyball.skills import GAMES
 from launchers.benchmarks import drone_structs
 from launchers.benchmarks.tables import spread, table
 from launchers.benchmarks.timing import Plan, Ready, carried, interleave

@@ -13,8 +13,8 @@ import envs
 from agentrl import policies
 from agentrl.actors.text_source import foreseen_commands
 from agentrl.policies import codec as codecs
-from envs.rules.agent_graph import REASONS
-from envs.rules.mod_sum import REFLECT, SOLO, VERIFY
+from envs.agent_graph.rules import REASONS
+from envs.mod_sum.rules import REFLECT, SOLO, VERIFY
 from envs.text import make_grammar, parse
 
 NAME = "AgentGraph-v1"

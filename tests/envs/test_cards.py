@@ -10,9 +10,11 @@ import playing
 import pytest
 import recorded
 
-from envs.blackjack import BlackjackState
-from envs.number_line import NumberLineState
-from envs.rules import blackjack, formula, points
+from envs.blackjack import rules as blackjack
+from envs.blackjack.env import BlackjackState
+from envs.number_line.env import NumberLineState
+from envs.points import formula
+from envs.points import rules as points
 
 BLACKJACK = [e for e in recorded.episodes("gym_cards") if e["env"] == "Blackjack"]
 

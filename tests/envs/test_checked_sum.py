@@ -6,7 +6,7 @@ import numpy as np
 
 import envs
 from agentrl import advantages, policies, rollout
-from envs.checked_sum import SOLVER, VERIFIER
+from envs.checked_sum.env import SOLVER, VERIFIER
 from envs.text import join
 
 APPROVE, REJECT = 7, 8

@@ -10,8 +10,8 @@ import numpy as np
 import playing
 import pytest
 
-from envs.coin import NOWHERE, TAKE, CoinState
-from envs.rules import coin as rules
+from envs.coin import rules
+from envs.coin.env import NOWHERE, TAKE, CoinState
 
 functions = functools.partial(playing.functions, "Coin-v1")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import envs
-from envs.rules import connect_four as rules
+from envs.connect_four import rules
 
 ENV, PARAMS = envs.make("ConnectFour-v1")
 STEP = jax.jit(ENV.step_env)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import envs
-from envs.rules import debate as rules
+from envs.debate import rules
 
 KEY = jax.random.key(0)
 

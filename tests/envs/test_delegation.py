@@ -11,8 +11,8 @@ from programs import fetched
 
 from agentrl import policies, rollout
 from agentrl.streams import main_streams
-from envs.delegation import DONE, LOST, WAITS, WORKS
-from envs.rules.research import FAILED, FOUND
+from envs.delegation.env import DONE, LOST, WAITS, WORKS
+from envs.research.rules import FAILED, FOUND
 
 NAME, KEY = "Delegation-v1", jax.random.key(0)
 SURE = {"right": 1.0, "answers": (1.0, 0.0, 0.0)}

@@ -8,7 +8,7 @@ import numpy as np
 import playing
 import pytest
 
-from envs.rules import dict_sum as rules
+from envs.dict_sum import rules
 
 functions = functools.partial(playing.functions, "DictSum-v1")
 teller = functools.partial(playing.teller, "DictSum-v1")

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import envs
-from envs.drafts import Drafts
+from envs.drafts.env import Drafts
 from envs.text import join
 
 SMALL = {"agents": 2, "steps": 2, "terms": 2, "numbers": 5}

@@ -9,7 +9,7 @@ import recorded
 from programs import fetched
 
 import envs
-from envs.rules import foraging as rules
+from envs.foraging import rules
 
 # 25 episodes of lbforaging v3 on 8 x 8 with two players and two foods, half of them force-coop,
 # recorded by running it. A step is (actions, rewards, done, players, foods) with the state after

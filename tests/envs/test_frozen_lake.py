@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import recorded
 
-from envs.rules import frozen_lake as rules
+from envs.frozen_lake import rules
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import recorded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envs import function_gym as gym
-from envs.rules import function_gym as rules
+from envs.function_gym import env as gym
+from envs.function_gym import rules
 
 EPISODES = recorded.episodes("functiongym")
 # UserRL's game as it was recorded: its functions, its messages and nothing besides.

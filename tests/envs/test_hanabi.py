@@ -12,8 +12,8 @@ import recorded
 from programs import fetched
 
 import envs
-from envs import hanabi
-from envs.rules import hanabi as rules
+from envs.hanabi import env as hanabi
+from envs.hanabi import rules
 from envs.text import join
 
 KEY = jax.random.key(0)

@@ -13,11 +13,9 @@ import playing
 import pytest
 import recorded
 
-from envs.household import HouseholdState
-from envs.rules import household as rules
-from envs.rules import household_classes as classes
-from envs.rules import household_experts as experts
-from envs.rules import household_tasks as generation
+from envs.household import classes, experts, rules
+from envs.household import tasks as generation
+from envs.household.env import HouseholdState
 
 RECORDED = {
     "put": "pick_and_place_simple",

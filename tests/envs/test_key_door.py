@@ -12,9 +12,9 @@ import pytest
 from programs import fetched
 
 import envs
-from envs.key_door import KeyDoor
-from envs.planned import EXECUTOR, PLANNER, PlannedKeyDoor
-from envs.switched import SWITCHER
+from envs.key_door.env import KeyDoor
+from envs.planned.env import EXECUTOR, PLANNER, PlannedKeyDoor
+from envs.switched.env import SWITCHER
 from envs.text import join
 
 LEFT, RIGHT, TAKE, OPEN = range(4)

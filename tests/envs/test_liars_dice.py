@@ -10,7 +10,7 @@ import pytest
 from programs import fetched
 
 import envs
-from envs.rules import liars_dice as rules
+from envs.liars_dice import rules
 
 ENV, PARAMS = envs.make("LiarsDice-v1", dice=3)
 STEP, RESET, LEGAL = fetched(ENV.step_env), fetched(ENV.reset), fetched(ENV.legal)

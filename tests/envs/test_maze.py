@@ -11,8 +11,8 @@ import playing
 import pytest
 import recorded
 
-from envs.maze import MazeState
-from envs.rules import maze as rules
+from envs.maze import rules
+from envs.maze.env import MazeState
 
 RECORDED = recorded.load("maze_lmrl")
 COMMANDS = [f"move {way}\n" for way in ("up", "down", "left", "right")]

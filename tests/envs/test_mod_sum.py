@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from programs import fetched
 
 import envs
-from envs.rules import mod_sum as rules
-from envs.rules.mod_sum import REFLECT, SOLO, VERIFY, VOTE, Graph, Workers
+from envs.mod_sum import rules
+from envs.mod_sum.rules import REFLECT, SOLO, VERIFY, VOTE, Graph, Workers
 
 KEY = jax.random.key(0)
 accuracy, chances = fetched(rules.accuracy), fetched(rules.chances)

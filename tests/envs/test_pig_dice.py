@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import envs
-from envs.rules import pig_dice as rules
+from envs.pig_dice import rules
 
 ENV, PARAMS = envs.make("PigDice-v1", target=50, turn_limit=25)
 STEP = jax.jit(ENV.step_env)

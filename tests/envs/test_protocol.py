@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import envs
 import envs.vector
-from envs.frozen_lake import FrozenLake
+from envs.frozen_lake.env import FrozenLake
 
 # Fingerprints
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import envs
-from envs.rules import queries as rules
+from envs.queries import rules
 from envs.text import join
 
 SIGNS = ("=", "<", ">")

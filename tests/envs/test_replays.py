@@ -16,9 +16,11 @@ import playing
 import pytest
 import recorded
 
-from envs.coin import NOWHERE, CoinState, room_name
-from envs.number_line import NumberLineState
-from envs.rules import coin, liars_dice, pig_dice
+from envs.coin import rules as coin
+from envs.coin.env import NOWHERE, CoinState, room_name
+from envs.liars_dice import rules as liars_dice
+from envs.number_line.env import NumberLineState
+from envs.pig_dice import rules as pig_dice
 
 
 class Now(NamedTuple):

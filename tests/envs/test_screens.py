@@ -10,8 +10,8 @@ import playing
 import pytest
 
 import envs
-from envs.rules import screens as rules
-from envs.screens import SPLITS
+from envs.screens import rules
+from envs.screens.env import SPLITS
 
 SHAPES = [(3, 2, 2), (2, 3), (4,), (1, 1, 2), (2, 1, 3)]
 

@@ -9,9 +9,9 @@ import playing
 import pytest
 
 import envs
-from envs.rules import search_qa as rules
-from envs.rules.search_qa import Questions
-from envs.search_qa import ENTITIES, RELATIONS
+from envs.search_qa import rules
+from envs.search_qa.env import ENTITIES, RELATIONS
+from envs.search_qa.rules import Questions
 from envs.text import join
 
 SMALL = {"entities": 20, "relations": 4, "corpus_seed": 7}

@@ -9,10 +9,10 @@ import numpy as np
 import playing
 import pytest
 
-from envs.rules import shop as rules
-from envs.rules import shop_catalogue
-from envs.rules.shop_catalogue import ATTRIBUTES, COLOURS, NOUNS, SIZES, VOCABULARY, Catalogue, Goal
-from envs.shop import BOUGHT, FEATURES, PAPER, RESULTS
+from envs.shop import catalogue as shop_catalogue
+from envs.shop import rules
+from envs.shop.catalogue import ATTRIBUTES, COLOURS, NOUNS, SIZES, VOCABULARY, Catalogue, Goal
+from envs.shop.env import BOUGHT, FEATURES, PAPER, RESULTS
 from envs.text import join
 
 functions = functools.partial(playing.functions, "Shop-v1")

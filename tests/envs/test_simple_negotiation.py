@@ -11,7 +11,7 @@ import recorded
 from programs import fetched
 
 import envs
-from envs.rules import simple_negotiation as rules
+from envs.simple_negotiation import rules
 from envs.text import join, make_grammar, parse
 
 KEY = jax.random.key(0)

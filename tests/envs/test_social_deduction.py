@@ -9,7 +9,7 @@ import pytest
 from programs import fetched
 
 import envs
-from envs.rules import social_deduction as rules
+from envs.social_deduction import rules
 from envs.text import join
 
 KEY = jax.random.key(0)

@@ -12,7 +12,7 @@ import pytest
 import recorded
 
 import envs
-from envs.rules import sokoban as rules
+from envs.sokoban import rules
 
 MOVES = [(-1, 0), (1, 0), (0, -1), (0, 1)]
 CODE = {glyph: code for code, glyph in enumerate("#_O*XPS")}

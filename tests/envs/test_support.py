@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import playing
 
-from envs.support import ASK
+from envs.support.env import ASK
 
 KEY = jax.random.key(0)
 

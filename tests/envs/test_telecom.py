@@ -9,8 +9,8 @@ import recorded
 from programs import fetched
 
 import envs
-from envs.rules import telecom as rules
-from envs.telecom import CLOSE, DESK, NOTHING, TRANSFER, USER
+from envs.telecom import rules
+from envs.telecom.env import CLOSE, DESK, NOTHING, TRANSFER, USER
 from envs.text import join
 
 # 33 of tau2-bench's generated telecom tasks: how each is set up, then its repairs in order with the

@@ -6,7 +6,7 @@ import numpy as np
 import recorded
 
 import envs
-from envs.rules import tictactoe as rules
+from envs.tictactoe import rules
 
 ENV, PARAMS = envs.make("TicTacToe-v1")
 STEP = jax.jit(ENV.step_env)

@@ -8,7 +8,7 @@ import numpy as np
 import playing
 import pytest
 
-from envs.rules import tool_program as rules
+from envs.tool_program import rules
 
 FAMILIES = rules.FAMILIES
 

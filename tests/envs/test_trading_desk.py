@@ -9,7 +9,7 @@ import numpy as np
 import playing
 import pytest
 
-from envs.rules import trading_desk as rules
+from envs.trading_desk import rules
 
 functions = functools.partial(playing.functions, "TradingDesk-v1")
 teller = functools.partial(playing.teller, "TradingDesk-v1")

@@ -8,7 +8,7 @@ import numpy as np
 import playing
 import pytest
 
-from envs.rules import twenty_questions as rules
+from envs.twenty_questions import rules
 
 functions = functools.partial(playing.functions, "TwentyQuestions-v1")
 teller = functools.partial(playing.teller, "TwentyQuestions-v1")

@@ -9,10 +9,8 @@ import pytest
 from programs import fetched
 
 import envs
-from envs.rules import planar, quadrotor
-from envs.rules import volleyball as rules
-from envs.rules import volleyball_skills as skills
-from envs.rules.ball import Ball
+from envs.volleyball import planar, quadrotor, rules, skills
+from envs.volleyball.ball import Ball
 
 KEY = jax.random.key(0)
 PLANE = ("PlanarVolleyball-v1", {})

@@ -9,9 +9,7 @@ from programs import fetched
 
 import envs
 from envs.game import bin_centre, bin_index
-from envs.rules import volleyball as rules
-from envs.rules import volleyball_flight as flight
-from envs.rules import volleyball_skills as skills
+from envs.volleyball import flight, rules, skills
 
 MATCHES, SECONDS = 16, 3.0
 

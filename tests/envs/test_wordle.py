@@ -9,7 +9,7 @@ import playing
 import pytest
 import recorded
 
-from envs.rules import wordle as rules
+from envs.wordle import rules
 
 EPISODES = recorded.episodes("wordle_lmrl")
 VOCABULARY = tuple(recorded.load("wordle_lmrl")["vocab"])

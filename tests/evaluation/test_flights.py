@@ -10,7 +10,7 @@ import pytest
 import envs
 from agentrl.evaluation import flights
 from agentrl.players import scripted
-from envs.rules.volleyball_skills import GAMES
+from envs.volleyball.skills import GAMES
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ GIVEN = {
 }
 HOUSE = """
 import dataclasses
-from envs import frozen_lake
+from envs.frozen_lake import env as frozen_lake
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import envs
-from envs.rules import quadrotor
+from envs.volleyball import quadrotor
 from launchers import benchmark
 from launchers.benchmarks import drone_structs, timing, volleyball
 

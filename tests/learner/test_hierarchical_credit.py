@@ -15,7 +15,7 @@ from agentrl.config import env_section, section
 from agentrl.config.build import build
 from agentrl.run import gradient_noise, restored
 from agentrl.streams import Streams
-from envs.switched import SWITCHER
+from envs.switched.env import SWITCHER
 
 RATES = {"gamma": 0.9, "lam": 0.7, "subgoal_lam": 0.6}
 

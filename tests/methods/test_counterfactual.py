@@ -15,7 +15,7 @@ from agentrl.evaluation.replaced import table_of
 from agentrl.methods.counterfactual import counterfactual
 from agentrl.methods.trade_off import trade_off
 
-SILENT = "envs.guided_research.silent"
+SILENT = "envs.guided_research.env.silent"
 SURE = {"right": 1.0, "answers": (1.0, 0.0, 0.0), "facts": (2, 2), "budget": 2}
 
 
@@ -167,7 +167,7 @@ def test_prices_of_calls():
     config.policy = section(policies.mlp, hidden=(8,), critic="none")
     config.rollout = section(
         counterfactual, side="planner", partners=("expert",), num_groups=8, group_size=2,
-        replacements=("envs.research.direct", "envs.research.naive"), mask_illegal=True,
+        replacements=("envs.research.env.direct", "envs.research.env.naive"), mask_illegal=True,
     )  # fmt: skip
     config.components.trade_off = section(trade_off)
     experiment = build(config)

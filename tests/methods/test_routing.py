@@ -13,7 +13,7 @@ from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, section
 from agentrl.methods import linucb
 from agentrl.methods.routing import Routing, Tickets, arrived, assigned_tasks, router
-from envs.dispatch import LATER, SKILL
+from envs.dispatch.env import LATER, SKILL
 
 WORKERS, KINDS = SKILL.shape
 

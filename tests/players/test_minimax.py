@@ -7,12 +7,12 @@ import pytest
 
 import envs
 from agentrl.players import minimax
-from envs.rules import nim
-from envs.rules.tictactoe import best_moves
+from envs.nim import rules as nim
+from envs.tictactoe.rules import best_moves
 
 
 def test_tic_tac_toe_is_solved_as_by_recursion():
-    """Against the table of `envs.rules.tictactoe`, made by a recursion of its own; 5,478 positions
+    """Against the table of `envs.tictactoe.rules`, made by a recursion of its own; 5,478 positions
     is the known number of those that play can reach."""
     env, params = envs.make("TicTacToe-v1")
     positions, value, best = minimax.solve(env, params)

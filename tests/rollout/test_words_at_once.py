@@ -23,7 +23,7 @@ from agentrl.rollout.seating import seat_all
 from agentrl.rollout.types import Start
 from agentrl.rollout.unroll import unroll
 from agentrl.streams import OBSERVATION, to_last_turn
-from envs.foraging import Foraging
+from envs.foraging.env import Foraging
 from envs.text import join
 from envs.vector import World
 

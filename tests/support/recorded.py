@@ -16,8 +16,8 @@ import re
 import jax.numpy as jnp
 import numpy as np
 
-from envs.frozen_lake import FrozenLakeState
-from envs.rules import frozen_lake
+from envs.frozen_lake import rules as frozen_lake
+from envs.frozen_lake.env import FrozenLakeState
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
 

@@ -75,7 +75,9 @@ FULL = (
     "evaluation/test_touches.py",
     # Environments by themselves: the quick tier has the conformance of `CORE`.
     "envs/test_*.py",
-    "envs/rules/*",
+    "envs/agent_graph/*",
+    "envs/points/*",
+    "envs/volleyball/*",
     "envs/text/test_reading.py",
 )
 # The longest files, minutes each, and the directories after them: the order in which they begin.

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import envs
 from agentrl.policies import codec as codecs
-from envs.rules import offers
+from envs.simple_negotiation import offers
 from envs.text import GRAMMARS, make_grammar, parse, reading
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))

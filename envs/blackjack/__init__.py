@@ -1,0 +1,1 @@
+"""Blackjack: one hand against a dealer."""

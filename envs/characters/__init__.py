@@ -1,0 +1,1 @@
+"""Characters: characters answer the same words, each in its own way."""

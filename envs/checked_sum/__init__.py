@@ -1,0 +1,1 @@
+"""Checked Sum: a solver answers, a verifier approves or has it answer again."""

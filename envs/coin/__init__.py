@@ -1,0 +1,1 @@
+"""Coin: find the coin in a house of rooms."""

@@ -1,0 +1,1 @@
+"""Connect Four: two players drop discs, and four in a line win."""

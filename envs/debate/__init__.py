@@ -1,0 +1,1 @@
+"""Debate: an honest debater and a liar reveal evidence to a frozen judge."""

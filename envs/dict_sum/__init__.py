@@ -1,0 +1,1 @@
+"""Dict Sum: keep a running sum of the values of words."""

@@ -1,0 +1,1 @@
+"""Dispatch: take a routed worker's attempt, or have it tried again."""

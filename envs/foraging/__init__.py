@@ -1,0 +1,1 @@
+"""Foraging: gather food that takes several players to lift, all at once."""

@@ -1,0 +1,1 @@
+"""Frozen Lake: cross a lake with holes, slippery or not."""

@@ -1,0 +1,1 @@
+"""Function Gym: find a hidden formula by probing."""

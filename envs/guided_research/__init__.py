@@ -1,0 +1,1 @@
+"""Guided research: a planner writes a plan in advance, an executor opens the sources."""

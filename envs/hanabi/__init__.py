@@ -1,0 +1,1 @@
+"""Hanabi: players help each other, and each sees only the others' cards."""

@@ -1,0 +1,1 @@
+"""Household: find, clean, heat, cool and place things."""

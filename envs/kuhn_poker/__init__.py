@@ -1,0 +1,1 @@
+"""Kuhn's poker: three cards, two or more players, one hand or several."""

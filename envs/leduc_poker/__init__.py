@@ -1,0 +1,1 @@
+"""Leduc's poker: six cards, two rounds."""

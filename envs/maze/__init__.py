@@ -1,0 +1,1 @@
+"""Maze: reach the goal, full or partial view."""

@@ -1,0 +1,1 @@
+"""Mod sum: choose a team of simulated workers for a task."""

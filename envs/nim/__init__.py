@@ -1,0 +1,1 @@
+"""Nim: players take objects from piles in turns."""

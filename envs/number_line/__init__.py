@@ -1,0 +1,1 @@
+"""Number line: move a number to a target."""

@@ -1,0 +1,101 @@
+"""PigDice-v1: roll and risk, or hold and keep (TextArena's rules)."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from envs.game import GameParams, GameState, TurnGame, opening
+from envs.pig_dice import rules
+
+
+@struct.dataclass
+class PigDiceState(GameState):
+    """position: state of the game (`envs.pig_dice.rules`)."""
+
+    position: rules.Position
+
+
+@struct.dataclass
+class PigDiceParams(GameParams):
+    """Length of the game.
+
+    target: points that win. turn_limit: number of actions of both seats after which the current
+    turn is the last; every roll and every hold counts.
+    max_steps_in_episode: beyond the limit, for illegal actions and a last turn of many rolls.
+
+    The defaults are TextArena's PigDice-v0; its "short" game and SPIRAL's are 50 points in 25 and
+    in 50 turns.
+    """
+
+    max_steps_in_episode: int = 256
+    target: int = 100
+    turn_limit: int = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class PigDice(TurnGame):
+    """Two seats roll a die in turn, seat 0 first.
+
+    In its turn a seat may roll any number of times and sums the points; a 1 loses the turn's points
+    and passes the turn, hold keeps them and passes the turn.
+
+    Observation: float32[5]: own score, the other's and the turn's total, as shares of the target; 1
+    if it is the agent's turn; the share left of the turn limit. Actions: 0 roll, 1 hold, both
+    always legal. The game ends when the turn passes and a seat has reached the target, or at the
+    limit. Reward at the end: 1 for the higher score, -1 for the other seat; 0 if equal.
+
+    Expert: holds at 20 points and at the target; after the limit, as soon as it leads.
+    Source: TextArena 0.7.4 (read), PigDice-v0; its recorded games are replayed with their dice.
+    """
+
+    costly_reset: ClassVar[bool] = False
+    perfect_information: ClassVar[bool] = True
+    wordings: ClassVar[str] = "envs.pig_dice.words"
+    # TextArena's PigDice-v0: 100 points win, 100 turns; see `PigDiceParams`.
+    default_params: ClassVar[PigDiceParams] = PigDiceParams()
+    # Action 0 throws the die, action 1 keeps the points of the turn; words as in TextArena.
+    action_names: ClassVar[tuple[str, str]] = ("roll", "hold")
+
+    def initial(self, key: jax.Array, params: PigDiceParams) -> PigDiceState:
+        return PigDiceState(**opening(), position=rules.start())
+
+    def mover(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
+        return state.position.seat
+
+    def transition(
+        self, key: jax.Array, state: PigDiceState, action: jax.Array, params: PigDiceParams
+    ) -> tuple[PigDiceState, jax.Array]:
+        die = rules.throw(key)
+        position = rules.play(state.position, action, die, params.target, params.turn_limit)
+        leads = rules.ahead(position)
+        reward = jnp.where(leads, 1.0, jnp.where(leads[::-1], -1.0, 0.0))
+        return state.replace(position=position), jnp.where(position.over, reward, 0.0)
+
+    def observe_as(self, state: PigDiceState, agent: jax.Array, params: PigDiceParams) -> jax.Array:
+        at = state.position
+        points = jnp.append(rules.scores_of(at, agent), at.total) / params.target
+        left = jnp.maximum(1.0 - at.actions / params.turn_limit, 0.0)
+        return jnp.append(points, jnp.stack([at.seat == agent, left])).astype(jnp.float32)
+
+    def is_over(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
+        """The turn passed at the target or at the limit."""
+        return state.position.over
+
+    def won(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
+        return rules.ahead(state.position)
+
+    def expert(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
+        at = state.position
+        own, other = rules.scores_of(at, at.seat)
+        own += at.total
+        last = at.actions >= params.turn_limit
+        enough = jnp.where(last, own > other, at.total >= 20) | (own >= params.target)
+        return jnp.where(enough, rules.HOLD, rules.ROLL).astype(jnp.int32)
+
+    def render(self, state: PigDiceState, params: PigDiceParams) -> str:
+        """For example `12 : 30, seat 1 has 8`."""
+        at = state.position
+        return f"{at.scores[0]} : {at.scores[1]}, seat {at.seat} has {at.total}"

@@ -1,0 +1,1 @@
+"""Environments with a planner, who sets subgoals, and an executor, who acts."""

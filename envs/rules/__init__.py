@@ -1,1 +1,0 @@
-"""Rules of the environments as pure functions on arrays."""

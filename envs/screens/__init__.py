@@ -1,0 +1,1 @@
+"""Screens: click through an interface."""

@@ -1,0 +1,1 @@
+"""Search QA: multi-hop questions over a corpus, several at once."""

@@ -1,0 +1,1 @@
+"""Shared Bank: admit results of parallel teams to a memory that all of them read."""

@@ -1,0 +1,1 @@
+"""Shop: search, read, choose options, buy."""

@@ -1,0 +1,1 @@
+"""Simple Negotiation: trade of goods with private or public values."""

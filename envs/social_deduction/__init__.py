@@ -1,0 +1,1 @@
+"""Social Deduction: a crew, an imposter, meetings, votes."""

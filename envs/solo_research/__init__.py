@@ -1,0 +1,1 @@
+"""Solo Research: the questions of Research, by one agent alone."""

@@ -1,0 +1,1 @@
+"""Support: comfort a user, whose distance from satisfied pays every turn."""

@@ -1,0 +1,1 @@
+"""Planned environments in which a third agent decides when to plan anew."""

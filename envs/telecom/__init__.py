@@ -1,0 +1,1 @@
+"""Telecom: a support desk and a customer with different tools."""

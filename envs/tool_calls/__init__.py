@@ -1,0 +1,1 @@
+"""Tool Calls: make the calls that a request asks for."""

@@ -1,0 +1,1 @@
+"""A planner picks noisy tools; an executor, a verifier and a generator do the rest."""

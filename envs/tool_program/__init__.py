@@ -1,0 +1,1 @@
+"""Tool Program: solve a hidden array with tools."""

@@ -1,0 +1,1 @@
+"""Trading Desk: ask tools, then buy, sell or hold."""

@@ -1,0 +1,1 @@
+"""Twenty Questions: guess a thing by its attributes."""

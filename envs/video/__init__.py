@@ -1,0 +1,1 @@
+"""Video: look at parts of a long video, then answer."""

@@ -1,1 +1,0 @@
-"""Text views: one module per environment, one function per wording."""

@@ -1,0 +1,1 @@
+"""Wordle: guess a word from coloured letters."""
