@@ -11,6 +11,7 @@ what follows.
 
 import abc
 import asyncio
+import atexit
 import collections
 import threading
 from collections.abc import Coroutine, Sequence
@@ -29,6 +30,10 @@ from envs.vector import World
 PATIENCE = 3
 # Seconds in which a player may end by itself.
 GRACE = 1.0
+
+
+class Gone(RuntimeError):
+    """A player that is asked no longer, where nobody can take its seats."""
 
 
 class Failure(Exception):
@@ -58,6 +63,7 @@ class Asked(abc.ABC):
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
+        atexit.register(self.close)  # of a run that ends before it begins
 
     def __enter__(self) -> "Asked":
         return self
@@ -87,6 +93,7 @@ class Asked(abc.ABC):
         """Ends what was started for it."""
         if self._loop.is_closed():
             return
+        atexit.unregister(self.close)
         self._wait(self._end(GRACE))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -118,11 +125,14 @@ def short(value: Any) -> str:
     return text if len(text) < 60 else f"{text[:60]}..."
 
 
-def asked_actor(player: Asked, world: World) -> Actor:
+def asked_actor(player: Asked, world: World, *, must_play: bool = False) -> Actor:
     """Such a player in seats of a game. Its memory counts each agent's own turns, i32[B, A].
 
     The compiled program of the matches asks the player in the middle of each step, in which it
     acts: the only actors that leave the device.
+
+    must_play: the program fails (`Gone`) once the player is asked no longer, instead of playing on
+    against one that abstains.
     """
     env, grammar = world.env, make_grammar(player.grammar, view=world.env.view)
     lexicon, size = env.view.lexicon, player.reply_bytes
@@ -141,7 +151,10 @@ def asked_actor(player: Asked, world: World) -> Actor:
             }
             for at in places
         ]
-        for at, reply in zip(places, player.answers(turns), strict=True):
+        said = player.answers(turns)
+        if must_play and player.gone:
+            raise Gone(player.summary())
+        for at, reply in zip(places, said, strict=True):
             if reply is not None and len(reply) <= size:
                 replies[at][: len(reply)] = np.frombuffer(reply, np.uint8)
                 lengths[at] = len(reply)

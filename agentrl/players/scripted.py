@@ -145,7 +145,8 @@ def opponent_named(name: str, env: Any, env_params: Any) -> Actor:
         return scripted(name, env, env_params)
     except ValueError as error:
         raise ValueError(
-            f"rollout opponent={name!r}: {error}, or 'self' or 'pool' for the policy itself"
+            f"rollout opponent={name!r}: {error}, 'self' or 'pool' for the policy itself, or "
+            "program:COMMAND or served:URL#MODEL"
         ) from None
 
 

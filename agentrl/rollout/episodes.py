@@ -64,9 +64,10 @@ def episodes(
       sampler: which tasks are played, see `agentrl.rollout.starts`.
       opponent: the player of the other seats, if there are several agents. "self": the policy has
         all of them and learns from all. "random" (legal play), "expert" (the environment's) or
-        another of `agentrl.players.scripted`, for example "mcts:100", or "pool" (frozen parameters
-        of this policy, which `collect` is given as `opponents`): the policy has seat i % A of
-        episode i (of teams: all seats of team i % 2), and learns from that.
+        another of `agentrl.players.scripted`, for example "mcts:100", one outside this process
+        (`agentrl.players.served`, `agentrl.players.program`: "served:URL#MODEL"), or "pool" (frozen
+        parameters of this policy, which `collect` is given as `opponents`): the policy has seat i %
+        A of episode i (of teams: all seats of team i % 2), and learns from that.
       members: number of pool members per collection, see `agentrl.rollout.seating`.
       side: the policy has all seats of this one of the environment's `sides` instead, or "none".
       max_turns: T; default: the environment's limit.
@@ -164,7 +165,10 @@ class _Episodes(NamedTuple):
             slots=self.opposition.slots,
             demonstrate=self.demonstrate,
             play=None if self.bound.reads_arrays else self.play,
-            states=self.states,
+            states=None if self.opposition.asked else self.states,  # nobody is asked twice
+            asks=self.opposition.asked is not None,
+            gone=self.opposition.gone,
+            close=self.opposition.close,
             needs=tuple(name for name, needed in needs.items() if needed),
             properties=properties_of(env, whole=True) | packing.properties,
         )

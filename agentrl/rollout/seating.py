@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.actors.types import Actor, Decision, View
+from agentrl.players.asked import Asked, asked_actor
+from agentrl.players.outside import is_outside, outside
 from agentrl.players.scripted import opponent_named
 from agentrl.policies.scoring import join, split
 from agentrl.rollout.bound import BoundPolicy
@@ -170,14 +172,25 @@ def pool_actor(
 class Opposition(NamedTuple):
     """Opponents of the policy, and which seats they have.
 
-    name: "self", "pool" or a scripted actor's. side: the policy's side, or "none". slots: which
-    episode meets which member of a pool. actor: the scripted actor.
+    name: "self", "pool" or another player's. side: the policy's side, or "none". slots: which
+    episode meets which member of a pool. actor: the other player. asked: what is behind it, if it
+    is outside this process.
     """
 
     name: str
     side: str
     slots: Slots | None
     actor: Actor | None
+    asked: Asked | None = None
+
+    def close(self) -> None:
+        """Ends what was started for the opponent."""
+        if self.asked is not None:
+            self.asked.close()
+
+    def gone(self) -> str:
+        """Why there is no opponent any more; "" while there is one."""
+        return self.asked.summary() if self.asked is not None and self.asked.gone else ""
 
     def seating(self, world: World, state: chex.ArrayTree, count: int) -> Seating:
         """The seats in `count` episodes at these states; state is read for sides only."""
@@ -225,6 +238,10 @@ def make_opposition(
         )
     slots = make_slots(opponent, members, num_groups, group_size, int(teams(env).max()) + 1)
     check_side(env, side, opponent)
+    if is_outside(opponent):
+        player = outside(opponent, env)
+        asked = asked_actor(player, World(env, env_params), must_play=True)
+        return Opposition(opponent, side, slots, asked, player)
     scripted = opponent not in ("self", "pool")
     actor = opponent_named(opponent, env, env_params) if scripted else None
     return Opposition(opponent, side, slots, actor)

@@ -13,6 +13,7 @@ import envs.vector
 from agentrl.actors.types import View
 from agentrl.checks import check_range
 from agentrl.devices.placement import along_data
+from agentrl.players.outside import is_outside
 from agentrl.players.scripted import view_of
 from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.episodes import episodes
@@ -63,7 +64,8 @@ def segments(
     """Rollout of `length` steps of `num_envs` environments that restart when an episode ends.
 
     Args:
-      opponent: the player of the other seats, as in `episodes`, except "pool".
+      opponent: the player of the other seats, as in `episodes`, except "pool" and those outside
+        this process.
       fresh_tasks: tasks drawn ahead for each segment; an episode that ends restarts from a random
         one of them, so that costly task generation is paid fresh_tasks times per segment instead of
         at every step of every environment. 0 draws a task at every step, as gymnax does. Default:
@@ -88,6 +90,11 @@ def segments(
         raise ValueError(
             f"rollout opponent='pool' in segments of {env.name}: use rollout 'episodes', in which "
             "an episode has one opponent from its start to its end"
+        )
+    if is_outside(opponent):
+        raise ValueError(
+            f"rollout opponent={opponent!r} in segments of {env.name}: use rollout 'episodes', in "
+            "which all matches begin together; such a player is told when one begins"
         )
     if takes_tasks(sampler):
         raise ValueError(

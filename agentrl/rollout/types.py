@@ -102,8 +102,9 @@ class Rollout(NamedTuple):
     agents: number of streams per episode. roles: number of roles in the streams. tasks: names of
       their tasks.
     slots: where episodes meet members of a pool, which episode meets which; else None.
-    on_host: collect and play are Python that runs programs, not programs themselves. close:
-      releases their resources.
+    on_host: collect and play are Python that runs programs, not programs themselves.
+    asks: collect asks a player outside this process, in the order of its steps: by one seed, on one
+      device. gone: () -> why there is no such player any more, or "". close: releases resources.
 
     Metrics hold sums and weights f32[2] by name, so that means of several collections combine.
     """
@@ -123,6 +124,8 @@ class Rollout(NamedTuple):
     tasks: tuple[str, ...] = ("0",)
     slots: Any = None
     on_host: bool = False
+    asks: bool = False
+    gone: Callable[[], str] = lambda: ""
     close: Callable[[], None] = lambda: None
     needs: tuple[str, ...] = ()
     properties: frozenset[str] = frozenset()

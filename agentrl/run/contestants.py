@@ -18,8 +18,8 @@ from agentrl.config.build import Experiment
 from agentrl.config.tasks import Task, context_of
 from agentrl.evaluation.conversation import Conversation
 from agentrl.evaluation.host_conversation import HostConversation
-from agentrl.players import program, served
 from agentrl.players.asked import Asked, asked_actor
+from agentrl.players.outside import FORMS, is_outside, outside
 from agentrl.players.scripted import SCRIPTED, scripted, translated
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
@@ -53,14 +53,8 @@ def asked(
     with contextlib.ExitStack() as stack:
         found: dict[str, Asked] = {}
         for name in dict.fromkeys(names):
-            if name.startswith(program.PREFIX):
-                command = name.removeprefix(program.PREFIX)
-                found[name] = program.Program(command, env, timeout_s=timeout_s)
-            elif name.startswith(served.PREFIX):
-                found[name] = served.Served(name, env, timeout_s=timeout_s)
-            else:
-                continue
-            stack.enter_context(found[name])
+            if is_outside(name):
+                found[name] = stack.enter_context(outside(name, env, timeout_s=timeout_s))
         yield found
 
 
@@ -148,7 +142,7 @@ def _named(
         raise ValueError(
             f"there is no player {name!r}, and no such directory; expected one of "
             f"{', '.join(known)}, a run (DIR, DIR@UPDATE, DIR#SEED, DIR#all), "
-            f"{program.PREFIX}COMMAND, or {served.PREFIX}URL#MODEL"
+            f"{', or '.join(FORMS)}"
         )
     update = None if match["update"] is None else int(match["update"])
     run = restored.load(pathlib.Path(match["path"]), update)

@@ -18,6 +18,7 @@ from agentrl.learner.components import guard
 from agentrl.learner.components.steps import are_spent, env_steps
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase
+from agentrl.rollout.types import Rollout
 from agentrl.run import (
     checkpoint,
     evaluations,
@@ -107,6 +108,7 @@ def run(
         if processes.is_first():
             store(workdir, ready.config)
         held.enter_context(memory.told(ready.needs))
+        held.enter_context(_accompanied(experiment.rollout))
         state = _begun(ready.programs, params) if state is None else state
 
         # The loop, with what it does with a state as functions.
@@ -121,6 +123,17 @@ def run(
         step = functools.partial(_step, ready, workdir, progress, seconds)
         evaluate = functools.partial(_evaluate, ready, workdir, seconds)
         return _loop(config, state, update, stop_after, waiting, step, evaluate, save, report, stop)
+
+
+@contextlib.contextmanager
+def _accompanied(rollout: Rollout) -> Iterator[None]:
+    """Raises RunError for a program that fails inside because a player outside it is gone."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError:
+        if not (reason := rollout.gone()):
+            raise
+        raise RunError(f"{reason}; the same command goes on from the last checkpoint") from None
 
 
 def _begun(programs: Programs, params: chex.ArrayTree) -> TrainState:

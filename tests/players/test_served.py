@@ -1,18 +1,26 @@
 """Players behind a server: what is asked, what becomes of servers that misbehave, and our own."""
 
 import asyncio
+import json
+import pathlib
 import time
 
+import jax.numpy as jnp
 import pytest
 
 web = pytest.importorskip("aiohttp.web")
 
 import serving_cases  # noqa: E402
+import tiny  # noqa: E402
 from in_process import call_here  # noqa: E402
 from serving_cases import served  # noqa: E402
 
 import envs  # noqa: E402
+from agentrl import rollout  # noqa: E402
+from agentrl.config import base_config, section  # noqa: E402
 from agentrl.players.served import Served  # noqa: E402
+from agentrl.run import loop  # noqa: E402
+from agentrl.run.files import RunError  # noqa: E402
 from agentrl.serving.app import application, listening  # noqa: E402
 from agentrl.serving.engine import Engine  # noqa: E402
 
@@ -178,6 +186,54 @@ def test_in_the_arena(fake, tmp_path):
     server.way = "fails"
     done = call_here("arena", *flags, "--matches=4")
     assert "HTTP 500: no memory" in done.stdout
+
+
+def first_legal(env, state, params):
+    """What the fake server plays."""
+    return jnp.argmax(env.legal(state, params)).astype(jnp.int32)
+
+
+def against(opponent, **changes):
+    config = tiny.matches_config(updates=4, **changes)
+    config.rollout.update(opponent=opponent, members=None, mask_illegal=False)
+    config.pool = base_config().pool
+    return config
+
+
+def metrics_of(directory):
+    names = ("episode_return", "success_rate", "adv/mean", "adv/std", "entropy", "grad_norm")
+    lines = (directory / "metrics.jsonl").read_text().splitlines()
+    return [{name: json.loads(line)[name] for name in names} for line in lines]
+
+
+def test_training_against_it_is_training_against_what_it_plays(fake, tmp_path, monkeypatch):
+    server, url = fake
+    monkeypatch.syspath_prepend(pathlib.Path(__file__).parent)
+    for name, opponent in {
+        "served": f"served:{url}#two?commands=yes",
+        "rule": "test_served.first_legal",
+    }.items():
+        assert loop.run(against(opponent), tmp_path / name, command="none")
+    assert server.calls > 16 and metrics_of(tmp_path / "served") == metrics_of(tmp_path / "rule")
+
+
+def test_a_run_ends_where_its_opponent_is_gone(fake, tmp_path):
+    server, url = fake
+    server.way = "fails"
+    with pytest.raises(RunError, match=r"HTTP 500.*goes on from the last checkpoint"):
+        loop.run(against(f"served:{url}#two"), tmp_path, command="none")
+
+
+def test_it_is_asked_by_one_seed_on_one_device_in_whole_episodes(fake, tmp_path):
+    name = f"served:{fake[1]}#two"
+    with pytest.raises(ValueError, match=r"set config.num_seeds=1 and config.mesh.data=1"):
+        loop.run(against(name, num_seeds=2), tmp_path, command="none")
+    config = against(name)
+    config.rollout = section(rollout.segments, num_envs=4, length=4, opponent=name)
+    with pytest.raises(ValueError, match="rollout 'episodes'"):
+        loop.run(config, tmp_path, command="none")
+    with pytest.raises(ValueError, match="program:COMMAND or served:URL#MODEL"):
+        loop.run(against("nobody"), tmp_path, command="none")
 
 
 def test_our_own_server():
