@@ -5,14 +5,6 @@ from typing import Any
 from agentrl.players import program, served
 from agentrl.players.asked import Asked
 
-# Of their names, with what stands behind.
-FORMS = (f"{program.PREFIX}COMMAND", f"{served.PREFIX}URL#MODEL")
-
-
-def is_outside(name: str) -> bool:
-    """Whether a name is of such a player."""
-    return name.startswith((program.PREFIX, served.PREFIX))
-
 
 def outside(name: str, env: Any, *, timeout_s: float = 10.0) -> Asked:
     """The player of such a name: a program is started, a server is found. `Asked.close` ends it.

@@ -17,8 +17,15 @@ SCRIPTED = (
     "random", "expert", "expert:NOISE", "minimax", "minimax:DEPTH", "mcts:SIMULATIONS",
     "a dotted path",
 )  # fmt: skip
+# Players outside this process, `agentrl.players.outside`.
+OUTSIDE = ("program:COMMAND", "served:URL#MODEL")
 # More simulations of a move, or a deeper search, than anyone waits for.
 _MOST = 1_000_000
+
+
+def is_outside(name: str) -> bool:
+    """Whether a name is of a player outside this process."""
+    return name.startswith(tuple(form.partition(":")[0] + ":" for form in OUTSIDE))
 
 
 def random_actions(env: Any, view: View, key: jax.Array) -> jax.Array:
@@ -146,7 +153,7 @@ def opponent_named(name: str, env: Any, env_params: Any) -> Actor:
     except ValueError as error:
         raise ValueError(
             f"rollout opponent={name!r}: {error}, 'self' or 'pool' for the policy itself, or "
-            "program:COMMAND or served:URL#MODEL"
+            f"{' or '.join(OUTSIDE)}"
         ) from None
 
 

@@ -15,9 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.actors.types import Actor, Decision, View
-from agentrl.players.asked import Asked, asked_actor
-from agentrl.players.outside import is_outside, outside
-from agentrl.players.scripted import opponent_named
+from agentrl.players.scripted import is_outside, opponent_named
 from agentrl.policies.scoring import join, split
 from agentrl.rollout.bound import BoundPolicy
 from agentrl.rollout.types import Seating
@@ -26,6 +24,7 @@ from envs.environment import Environment
 from envs.vector import World
 
 if TYPE_CHECKING:
+    from agentrl.players.asked import Asked
     from envs.hosted import Hosted
 
 
@@ -181,7 +180,7 @@ class Opposition(NamedTuple):
     side: str
     slots: Slots | None
     actor: Actor | None
-    asked: Asked | None = None
+    asked: "Asked | None" = None
 
     def close(self) -> None:
         """Ends what was started for the opponent."""
@@ -239,6 +238,9 @@ def make_opposition(
     slots = make_slots(opponent, members, num_groups, group_size, int(teams(env).max()) + 1)
     check_side(env, side, opponent)
     if is_outside(opponent):
+        from agentrl.players.asked import asked_actor  # few runs need them
+        from agentrl.players.outside import outside
+
         player = outside(opponent, env)
         asked = asked_actor(player, World(env, env_params), must_play=True)
         return Opposition(opponent, side, slots, asked, player)

@@ -13,8 +13,7 @@ import envs.vector
 from agentrl.actors.types import View
 from agentrl.checks import check_range
 from agentrl.devices.placement import along_data
-from agentrl.players.outside import is_outside
-from agentrl.players.scripted import view_of
+from agentrl.players.scripted import is_outside, view_of
 from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.episodes import episodes
 from agentrl.rollout.metrics import Running, count_turn, metrics_of, no_turns, restarted_episodes

@@ -19,8 +19,8 @@ from agentrl.config.tasks import Task, context_of
 from agentrl.evaluation.conversation import Conversation
 from agentrl.evaluation.host_conversation import HostConversation
 from agentrl.players.asked import Asked, asked_actor
-from agentrl.players.outside import FORMS, is_outside, outside
-from agentrl.players.scripted import SCRIPTED, scripted, translated
+from agentrl.players.outside import outside
+from agentrl.players.scripted import OUTSIDE, SCRIPTED, is_outside, scripted, translated
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.host import processes
@@ -142,7 +142,7 @@ def _named(
         raise ValueError(
             f"there is no player {name!r}, and no such directory; expected one of "
             f"{', '.join(known)}, a run (DIR, DIR@UPDATE, DIR#SEED, DIR#all), "
-            f"{', or '.join(FORMS)}"
+            f"{', or '.join(OUTSIDE)}"
         )
     update = None if match["update"] is None else int(match["update"])
     run = restored.load(pathlib.Path(match["path"]), update)
