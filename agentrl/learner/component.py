@@ -135,6 +135,7 @@ class Component(NamedTuple):
     report: (params) -> metrics, once per program of `log_every` updates.
 
     fills: names that it fills, in notes or inputs.
+    asks: it asks a player outside this process, as `Rollout.asks`.
     restarts: whether `init` is called again after the warm start.
     in_warm_start: whether it is active in supervised updates, too.
     counts_rejected: whether `after` has a say in a non-finite update, which leaves all other values
@@ -149,6 +150,7 @@ class Component(NamedTuple):
     after: Callable[[Any, UpdateResult], tuple[Any, Metrics]] | None = None
     report: Callable[[chex.ArrayTree], Metrics] | None = None
     fills: tuple[str, ...] = ()
+    asks: bool = False
     restarts: bool = False
     in_warm_start: bool = False
     counts_rejected: bool = False

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.ring import drawn, empty, put, usable
-from agentrl.methods.teaching import Chances, Lesson, classroom, expert_teacher
+from agentrl.methods.teaching import Chances, Lesson, classroom, expert_teacher, outside_teacher
+from agentrl.players.scripted import OUTSIDE, is_outside
 from agentrl.streams import at_positions
 
 Keep = Literal["all", "failures", "disagreements"]
@@ -60,14 +61,15 @@ def dagger(
     leads: float = 1.0,
     decay: float = 0.0,
     thoughts: bool = False,
+    teacher: str = "expert",
 ) -> Component:
     """Source "dagger": the teacher's answers in states that the policy came to, of many rounds.
 
     After the first update, in which there is nothing to learn from yet, and after each `every`-th
-    one the policy plays a round of episodes; the environment's expert says in each state what it
-    would do, and the answers join those of the rounds before. The policy's own replies stay in the
-    prompts, the teacher's are what is learnt: rows are single turns for any context. For
-    `losses.behaviour_cloning` with source="dagger".
+    one the policy plays a round of episodes; the environment's expert, or another teacher, says in
+    each state what it would do, and the answers join those of the rounds before. The policy's own
+    replies stay in the prompts, the teacher's are what is learnt: rows are single turns for any
+    context. For `losses.behaviour_cloning` with source="dagger".
 
     In round k a turn is the teacher's own with probability leads * decay^k: with the defaults the
     first round is of the teacher's episodes and all others of the policy's. With decay=1 it is
@@ -87,6 +89,9 @@ def dagger(
       labels: that the teacher gives in all; 0: any number.
       leads, decay: see above.
       thoughts: the expert's replies name the command in their thoughts, too.
+      teacher: "expert", or one outside this process, "served:URL#MODEL" or "program:COMMAND", which
+        is told what the agent reads in a state and nothing from before; where it abstains, the
+        label is the policy's own reply.
 
     Raises:
       ValueError: several environments or agents, one in Python, no expert, segments, or an option
@@ -107,7 +112,14 @@ def dagger(
     check_range(f"{path}.leads", leads, 0, 1)
     check_range(f"{path}.decay", decay, 0, 1)
     check_choice(f"{path}.keep", keep, get_args(Keep))
-    room = classroom(setup, "dagger", expert_teacher(thoughts), labels=True)
+    asks = is_outside(teacher)
+    if not asks and teacher != "expert" or asks and thoughts:
+        raise ValueError(
+            f"{path}.teacher={teacher!r}, thoughts={thoughts}: expected 'expert', or "
+            f"{' or '.join(OUTSIDE)} without thoughts"
+        )
+    who = outside_teacher(setup, teacher) if asks else expert_teacher(thoughts)
+    room = classroom(setup, "dagger", who, labels=True)
 
     def rows_of(key):
         tasks, params = jax.random.split(key, episodes), setup.policy.init(key)
@@ -145,4 +157,4 @@ def dagger(
             metrics[name] = jnp.stack([count.astype(jnp.float32), jnp.ones(())])
         return {"key": key, "updates": value["updates"] + 1, "asked": asked, "ring": ring}, metrics
 
-    return Component(init=init, source=Source(make), after=after)
+    return Component(init=init, source=Source(make), after=after, asks=asks)

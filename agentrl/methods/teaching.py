@@ -221,6 +221,60 @@ def expert_teacher(thoughts: bool = False) -> Teacher:
     return lambda bound, world: bound.demonstrator(world, 0.0, thoughts)
 
 
+def outside_teacher(setup: Setup, name: str) -> Teacher:
+    """A program, or a model behind a server (`agentrl.players.outside`).
+
+    It knows what the agent reads in a state, and nothing from before. Where it abstains, the answer
+    is the policy's own.
+
+    Raises:
+      ValueError: no such player, several seeds, or a game without words.
+    """
+    from agentrl.players.asked import asked_actor  # few runs need them
+    from agentrl.players.outside import outside
+
+    if setup.num_seeds > 1:
+        raise ValueError(
+            f"teacher={name!r} with config.num_seeds={setup.num_seeds}: it is asked in the order "
+            "of the steps, by one seed; set config.num_seeds=1"
+        )
+    player = outside(name, next(iter(setup.envs.values()))[0])
+
+    def teacher(bound, world):
+        said_by = asked_actor(player, world, must_play=True)
+        known = _known_commands(setup, world) if setup.policy.reads_text else None
+
+        def act(params, memory, view: View, key):
+            actor = bound.actor(world, params)
+            said, _ = said_by.act(None, said_by.init(*view.agent.shape), view, key)
+            action, some = jnp.maximum(said.action, 0), said.action >= 0
+            if known is None:
+                decision, _ = actor.act(params, memory, view, key)
+                return _acted(decision, some, action), memory
+            decision, _ = actor.act(params, memory, view, key, given=known(view, action, some))
+            return decision, memory
+
+        return Actor(no_memory, act)
+
+    return teacher
+
+
+def _known_commands(setup: Setup, world: World) -> Callable[[View, jax.Array, jax.Array], Any]:
+    """(view, action i32[B, 1], whether there is one bool[B, 1]) -> the replies that say so."""
+    from agentrl.actors.text_source import commands, text_agent
+    from agentrl.policies.generation import Given
+
+    agent = text_agent(setup.policy, world, setup.context, turns=setup.rollout.turns, segments=True)
+
+    def given(view, action, some):
+        every = commands(agent, world, view)
+        pick = jax.vmap(lambda x, at: x[at])
+        length = jnp.where(some[:, 0], pick(every.length, action[:, 0]), 0)
+        return Given(pick(every.tokens, action[:, 0]), length)
+
+    return given
+
+
 def best_of(count: int) -> Teacher:
     """The best of `count` answers of the policy itself, by the reward of a step from its state; of
     equal ones the first."""

@@ -25,6 +25,7 @@ from envs.vector import World
 
 if TYPE_CHECKING:
     from agentrl.actors.contexts import Context
+    from agentrl.players.asked import Asked
     from agentrl.policies.actor_critic import Policy
     from agentrl.policies.language import LanguagePolicy
     from agentrl.rollout.host import Host
@@ -81,7 +82,8 @@ def episodes(
         for losses.listening_loss_in_words); no later prompt shows it.
       questions: of an episode as many are asked, the first ones.
       judge: fills `Streams.judgement`, a score of each turn: "expert", "progress",
-        "continuations:8" or a function of yours, see `agentrl.rollout.judges.judging`.
+        "continuations:8", "served:URL#MODEL" or a function of yours, see
+        `agentrl.rollout.judges.judging`.
       horizons: turns that an episode may take in the first `horizon_every` collections, in the
         next, and so on; the last one stays (ScalingInter's curriculum). Default: max_turns always.
 
@@ -165,13 +167,23 @@ class _Episodes(NamedTuple):
             slots=self.opposition.slots,
             demonstrate=self.demonstrate,
             play=None if self.bound.reads_arrays else self.play,
-            states=None if self.opposition.asked else self.states,  # nobody is asked twice
-            asks=self.opposition.asked is not None,
-            gone=self.opposition.gone,
-            close=self.opposition.close,
+            states=None if self.asked else self.states,  # nobody is asked twice
+            asks=bool(self.asked),
+            close=self.close,
             needs=tuple(name for name, needed in needs.items() if needed),
             properties=properties_of(env, whole=True) | packing.properties,
         )
+
+    @property
+    def asked(self) -> "list[Asked]":
+        """The opponent and the judge, if they are outside this process."""
+        judge = None if self.judging is None else self.judging.asked
+        return [player for player in (self.opposition.asked, judge) if player is not None]
+
+    def close(self) -> None:
+        """Ends what was started for them."""
+        for player in self.asked:
+            player.close()
 
     def num_questions(self, count: int) -> int:
         """Rows of questions in `count` episodes."""

@@ -7,19 +7,22 @@ bad, 0 undecided.
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from agentrl.actors.types import Actor
-from agentrl.players.scripted import check_expert, expert_actions, view_of
+from agentrl.actors.types import Actor, View
+from agentrl.players.scripted import OUTSIDE, check_expert, expert_actions, is_outside, view_of
 from agentrl.rollout.seating import seat_all
 from agentrl.rollout.types import Start, Turn
 from agentrl.rollout.unroll import keep_turn, unroll
 from envs.vector import World
 
-JUDGES = ("none", "expert", "progress", "continuations:NUMBER", "a dotted path")
+if TYPE_CHECKING:
+    from agentrl.players.asked import Asked
+
+JUDGES = ("none", "expert", "progress", "continuations:NUMBER", "a dotted path", *OUTSIDE)
 # More continuations of a turn than anyone waits for.
 _MOST = 10_000
 # Folded into the key of the episodes' steps: none of them has this number.
@@ -54,10 +57,11 @@ Judge = Callable[[Scene, Notes, Turn], tuple[jax.Array, jax.Array]]
 
 class Judging(NamedTuple):
     """A judge bound to an environment. before: (Scene, Start) -> its value of the first states,
-    f32[B]. score: see `Judge`."""
+    f32[B]. score: see `Judge`. asked: who gives the scores, if outside this process."""
 
     before: Callable[[Scene, Start], jax.Array]
     score: Judge
+    asked: "Asked | None" = None
 
     def watch(self, scene: Scene, start: Start) -> tuple[Notes, Callable]:
         """(notes, keep) for `unroll`, whose turns are then (Turn, scores f32[B, 1])."""
@@ -83,6 +87,9 @@ def judging(name: str, env: Any, env_params: Any) -> Judging | None:
     "continuations:8": r_t + V(s_{t+1}) - V(s_t), V the mean return of eight episodes that the
       policy plays on from a state (Monte Carlo, without a critic): 1 / T of a collection's turns
       times eight for each turn that is judged.
+    "served:URL#MODEL", "program:COMMAND": as "expert", of what a player outside this process would
+      have done in the state, of which it knows what the agent reads there, and nothing from before;
+      0 where it abstains.
     A dotted path: your own function (World, Turn) -> f32[B], with `Turn.before` and `after`.
 
     Raises:
@@ -99,6 +106,11 @@ def judging(name: str, env: Any, env_params: Any) -> Judging | None:
     if kind == "continuations" and number.isdecimal() and 0 < int(number) <= _MOST:
         value = continued(int(number))
         return Judging(lambda scene, start: value(scene, start, jnp.int32(0)), _advantage(value))
+    if is_outside(name):
+        from agentrl.players.outside import outside  # few runs need it
+
+        player = outside(name, env)
+        return _stateless(_agrees_with(player))._replace(asked=player)
     if kind in ("expert", "progress") and not colon:
         check_expert(env, env_params)
         return _stateless(_agrees) if kind == "expert" else Judging(_distances, _comes_closer)
@@ -116,16 +128,36 @@ def _stateless(function: Callable[[Scene, Turn], jax.Array]) -> Judging:
     return Judging(before, lambda scene, notes, turn: (function(scene, turn), notes.value))
 
 
-def _agrees(scene: Scene, turn: Turn) -> jax.Array:
-    assert turn.before is not None and turn.action is not None  # inside `unroll`
-    # The view has no use for observations.
+def _seen(scene: Scene, turn: Turn) -> View:
+    """The states in front of a turn, without observations."""
+    assert turn.before is not None  # inside `unroll`
     nothing = jnp.zeros((turn.running.shape[0], scene.world.env.num_agents))
-    expert = expert_actions(scene.world, view_of(scene.world, turn.before.state, nothing))
-    action = turn.action
-    if action.ndim > expert.ndim:
-        action = action[:, :, 0]
-    same = jnp.all((action == expert).reshape(expert.shape[0], -1), axis=1)
+    return view_of(scene.world, turn.before.state, nothing)
+
+
+def _as(turn: Turn, other: jax.Array) -> jax.Array:
+    """1 where the turn's action, or its first one, is the other [B, 1, ...], else -1: f32[B]."""
+    assert turn.action is not None  # inside `unroll`
+    action = turn.action[:, :, 0] if turn.action.ndim > other.ndim else turn.action
+    same = jnp.all((action == other).reshape(other.shape[0], -1), axis=1)
     return jnp.where(same, 1.0, -1.0)
+
+
+def _agrees(scene: Scene, turn: Turn) -> jax.Array:
+    return _as(turn, expert_actions(scene.world, _seen(scene, turn)))
+
+
+def _agrees_with(player: "Asked") -> Callable[[Scene, Turn], jax.Array]:
+    from agentrl.players.asked import asked_actor
+
+    def score(scene, turn):
+        actor, view = asked_actor(player, scene.world, must_play=True), _seen(scene, turn)
+        view = view._replace(acting=view.acting & turn.running[:, None])
+        memory = actor.init(*view.acting.shape)  # nothing was said before
+        decision, _ = actor.act(None, memory, view, scene.key)
+        return jnp.where(decision.action[:, 0] < 0, 0.0, _as(turn, decision.action))
+
+    return score
 
 
 def _distances(scene: Scene, start: Start) -> jax.Array:

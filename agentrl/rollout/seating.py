@@ -182,15 +182,6 @@ class Opposition(NamedTuple):
     actor: Actor | None
     asked: "Asked | None" = None
 
-    def close(self) -> None:
-        """Ends what was started for the opponent."""
-        if self.asked is not None:
-            self.asked.close()
-
-    def gone(self) -> str:
-        """Why there is no opponent any more; "" while there is one."""
-        return self.asked.summary() if self.asked is not None and self.asked.gone else ""
-
     def seating(self, world: World, state: chex.ArrayTree, count: int) -> Seating:
         """The seats in `count` episodes at these states; state is read for sides only."""
         if self.name == "self":

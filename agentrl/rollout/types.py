@@ -104,7 +104,7 @@ class Rollout(NamedTuple):
     slots: where episodes meet members of a pool, which episode meets which; else None.
     on_host: collect and play are Python that runs programs, not programs themselves.
     asks: collect asks a player outside this process, in the order of its steps: by one seed, on one
-      device. gone: () -> why there is no such player any more, or "". close: releases resources.
+      device. close: releases resources.
 
     Metrics hold sums and weights f32[2] by name, so that means of several collections combine.
     """
@@ -125,7 +125,6 @@ class Rollout(NamedTuple):
     slots: Any = None
     on_host: bool = False
     asks: bool = False
-    gone: Callable[[], str] = lambda: ""
     close: Callable[[], None] = lambda: None
     needs: tuple[str, ...] = ()
     properties: frozenset[str] = frozenset()

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import pathlib
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +19,7 @@ from agentrl.learner.components import guard
 from agentrl.learner.components.steps import are_spent, env_steps
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase
-from agentrl.rollout.types import Rollout
+from agentrl.players.asked import Gone
 from agentrl.run import (
     checkpoint,
     evaluations,
@@ -108,7 +109,7 @@ def run(
         if processes.is_first():
             store(workdir, ready.config)
         held.enter_context(memory.told(ready.needs))
-        held.enter_context(_accompanied(experiment.rollout))
+        held.enter_context(_accompanied())
         state = _begun(ready.programs, params) if state is None else state
 
         # The loop, with what it does with a state as functions.
@@ -126,14 +127,16 @@ def run(
 
 
 @contextlib.contextmanager
-def _accompanied(rollout: Rollout) -> Iterator[None]:
+def _accompanied() -> Iterator[None]:
     """Raises RunError for a program that fails inside because a player outside it is gone."""
     try:
         yield
-    except jax.errors.JaxRuntimeError:
-        if not (reason := rollout.gone()):
+    except jax.errors.JaxRuntimeError as error:
+        # Of an error of a callback the program has the text alone.
+        reason = re.search(rf"{Gone.__name__}: (.+)", str(error))
+        if reason is None:
             raise
-        raise RunError(f"{reason}; the same command goes on from the last checkpoint") from None
+        raise RunError(f"{reason[1]}; the same command goes on from the last checkpoint") from None
 
 
 def _begun(programs: Programs, params: chex.ArrayTree) -> TrainState:

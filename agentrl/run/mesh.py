@@ -54,12 +54,12 @@ def make_mesh(
             f"config.rollout.name={config.rollout.name!r} with {jax.process_count()} processes: "
             "environments in Python are stepped by one; start one process"
         )
-    if experiment.rollout.asks and (count > 1 or config.num_seeds > 1):
+    asks = any(part.asks for part in (experiment.rollout, *experiment.components.values()))
+    if asks and (count > 1 or config.num_seeds > 1):
         raise ValueError(
-            f"config.rollout.opponent={config.rollout.opponent!r} with {count} device(s) and "
-            f"config.num_seeds={config.num_seeds}: a player outside this process is asked in the "
-            "order of the steps, by one seed on one device; set config.num_seeds=1 and "
-            "config.mesh.data=1"
+            f"{count} device(s) and config.num_seeds={config.num_seeds} with a player outside this "
+            "process, which is asked in the order of the steps, by one seed on one device: set "
+            "config.num_seeds=1 and config.mesh.data=1"
         )
     if jax.process_count() > 1 and count != available:
         raise ValueError(

@@ -5,19 +5,26 @@ import json
 import pathlib
 import time
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 web = pytest.importorskip("aiohttp.web")
 
+import own_pieces  # noqa: E402
 import serving_cases  # noqa: E402
 import tiny  # noqa: E402
 from in_process import call_here  # noqa: E402
 from serving_cases import served  # noqa: E402
 
 import envs  # noqa: E402
-from agentrl import rollout  # noqa: E402
-from agentrl.config import base_config, section  # noqa: E402
+from agentrl import losses, rollout  # noqa: E402
+from agentrl.config import base_config, section, term  # noqa: E402
+from agentrl.config.build import build  # noqa: E402
+from agentrl.methods.dagger import dagger  # noqa: E402
+from agentrl.methods.teaching import Chances, classroom, outside_teacher  # noqa: E402
+from agentrl.methods.turn_actions import turn_actions  # noqa: E402
 from agentrl.players.served import Served  # noqa: E402
 from agentrl.run import loop  # noqa: E402
 from agentrl.run.files import RunError  # noqa: E402
@@ -234,6 +241,67 @@ def test_it_is_asked_by_one_seed_on_one_device_in_whole_episodes(fake, tmp_path)
         loop.run(config, tmp_path, command="none")
     with pytest.raises(ValueError, match="program:COMMAND or served:URL#MODEL"):
         loop.run(against("nobody"), tmp_path, command="none")
+
+
+def takes_the_first(world, turn):
+    """The judge that the fake server is."""
+    first = world.vmap(lambda state, p: first_legal(world.env, state, p))(turn.before.state)
+    return jnp.where(turn.action.reshape(first.shape[0], -1)[:, 0] == first, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("config", [tiny.groups_config, tiny.talk_config])
+def test_as_a_judge_it_says_what_it_would_have_done(fake, config, monkeypatch):
+    server, url = fake
+    monkeypatch.syspath_prepend(pathlib.Path(__file__).parent)
+    found = []
+    for judge in (f"served:{url}#two?commands=yes", "test_served.takes_the_first"):
+        made = config()
+        made.rollout.judge = judge
+        built = build(made).rollout
+        weights = build(made).policy.init(jax.random.key(0))
+        _, streams, _, _ = jax.jit(built.collect)(weights, built.init(None), jax.random.key(1))
+        found.append((np.asarray(streams.judgement), np.asarray(streams.mask)))
+        built.close()
+    (given, mask), (expected, _) = found
+    np.testing.assert_array_equal(given, expected)
+    # It is asked for turns that were played alone, each by itself.
+    assert server.calls == mask.sum() and {len(b["messages"]) for b in server.bodies} == {2}
+    assert {*np.unique(given[mask])} <= {-1.0, 1.0}
+
+
+@pytest.mark.parametrize("config", [tiny.groups_config, tiny.talk_config])
+def test_as_a_teacher_it_labels_what_the_policy_sees(fake, config):
+    server, url = fake
+    made = config(warm_start__updates=0)
+    made.components.witness = section(own_pieces.witness)
+    experiment = build(made)
+    setup = own_pieces.SETUPS.pop()
+    teacher = outside_teacher(setup, f"served:{url}#two?commands=yes")
+    room = classroom(setup, "dagger", teacher, labels=True)
+    keys = jax.random.split(jax.random.key(0), 4)
+    play = jax.jit(lambda params: room.play(params, keys, jax.random.key(1), Chances()))
+    lesson = play(experiment.policy.init(jax.random.key(2)))
+    labels = turn_actions(setup, "dagger")(lesson.streams, lesson.rows)[..., 0]
+    mask = np.asarray(lesson.streams.mask)
+    assert server.calls == mask.sum() > 4
+    np.testing.assert_array_equal(np.asarray(labels)[mask], 0)  # all commands are legal there
+    assert not lesson.right[mask].all()
+
+
+def test_a_run_learns_from_it_and_what_does_not_fit(fake, tmp_path):
+    server, url = fake
+    config = tiny.groups_config(updates=2)
+    config.objective.policy.weight = config.objective.kl.weight = 0.0
+    options = {"episodes": 4, "size": 16, "rows": 8, "teacher": f"served:{url}#two?commands=yes"}
+    config.components.dagger = section(dagger, **options)
+    config.objective.imitation = term(losses.behaviour_cloning, source="dagger", during="rl")
+    assert loop.run(config, tmp_path / "run", command="none") and server.calls > 8
+    config.num_seeds = 2
+    with pytest.raises(ValueError, match="set config.num_seeds=1"):
+        loop.run(config, tmp_path / "seeds", command="none")
+    config.num_seeds, config.components.dagger.teacher = 1, "minimax"
+    with pytest.raises(ValueError, match="expected 'expert', or program:COMMAND"):
+        loop.run(config, tmp_path / "other", command="none")
 
 
 def test_our_own_server():
