@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.ring import drawn, empty, put, usable
-from agentrl.methods.teaching import Chances, Lesson, classroom, expert_teacher, outside_teacher
-from agentrl.players.scripted import OUTSIDE, is_outside
+from agentrl.methods.teaching import Chances, Lesson, classroom, teacher_named
+from agentrl.players.scripted import is_outside
 from agentrl.streams import at_positions
 
 Keep = Literal["all", "failures", "disagreements"]
@@ -112,14 +112,7 @@ def dagger(
     check_range(f"{path}.leads", leads, 0, 1)
     check_range(f"{path}.decay", decay, 0, 1)
     check_choice(f"{path}.keep", keep, get_args(Keep))
-    asks = is_outside(teacher)
-    if not asks and teacher != "expert" or asks and thoughts:
-        raise ValueError(
-            f"{path}.teacher={teacher!r}, thoughts={thoughts}: expected 'expert', or "
-            f"{' or '.join(OUTSIDE)} without thoughts"
-        )
-    who = outside_teacher(setup, teacher) if asks else expert_teacher(thoughts)
-    room = classroom(setup, "dagger", who, labels=True)
+    room = classroom(setup, "dagger", teacher_named(setup, teacher, thoughts), labels=True)
 
     def rows_of(key):
         tasks, params = jax.random.split(key, episodes), setup.policy.init(key)
@@ -157,4 +150,4 @@ def dagger(
             metrics[name] = jnp.stack([count.astype(jnp.float32), jnp.ones(())])
         return {"key": key, "updates": value["updates"] + 1, "asked": asked, "ring": ring}, metrics
 
-    return Component(init=init, source=Source(make), after=after, asks=asks)
+    return Component(init=init, source=Source(make), after=after, asks=is_outside(teacher))

@@ -15,7 +15,7 @@ from agentrl.actors.types import Actor, Decision, View, beside, no_memory
 from agentrl.devices.placement import along_data
 from agentrl.learner.component import Setup
 from agentrl.learner.required import required
-from agentrl.players.scripted import random_actions
+from agentrl.players.scripted import OUTSIDE, is_outside, random_actions
 from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.pack import pack
 from agentrl.rollout.seating import seat_all
@@ -219,6 +219,18 @@ def classroom(
 def expert_teacher(thoughts: bool = False) -> Teacher:
     """The environment's expert. thoughts: its replies have thoughts."""
     return lambda bound, world: bound.demonstrator(world, 0.0, thoughts)
+
+
+def teacher_named(setup: Setup, name: str, thoughts: bool) -> Teacher:
+    """The expert or a player outside this process. ValueError: neither, or one with thoughts."""
+    if is_outside(name) and not thoughts:
+        return outside_teacher(setup, name)
+    if name != "expert":
+        raise ValueError(
+            f"teacher={name!r}, thoughts={thoughts}: expected 'expert', or "
+            f"{' or '.join(OUTSIDE)} without thoughts"
+        )
+    return expert_teacher(thoughts)
 
 
 def outside_teacher(setup: Setup, name: str) -> Teacher:
