@@ -94,8 +94,20 @@ def in_pairs(
     )
 
 
+def some_of(learnt: jax.Array, count: int, key: jax.Array) -> jax.Array:
+    """Numbers i32[count] of groups that are learnt from, bool[G], evenly; any if none is."""
+    chance = jnp.where(learnt | ~jnp.any(learnt), 0.0, -jnp.inf)
+    return jax.random.categorical(key, chance, shape=(count,)).astype(jnp.int32)
+
+
 def pairs(
-    setup: Setup, *, margin: float = 0.0, by: str = "return", rejected: str = "worst"
+    setup: Setup,
+    *,
+    margin: float = 0.0,
+    by: str = "return",
+    rejected: str = "worst",
+    source: str = "rollout",
+    count: int = 0,
 ) -> Component:
     """Source of its own name: in turn the best and the worst episode of each group.
 
@@ -110,9 +122,14 @@ def pairs(
       by: "return"; or "judgement" (StepORLM): where the returns are equal, the share of turns that
         config.rollout.judge scores above 0 decides.
       rejected: the "worst" of the group, or any that is "lower" than the best (PAPRIKA).
+      source: of the episodes; of another one than "rollout", such as a component
+        `agentrl.trajectories.file`, groups are the file's. Where no term reads the rollout, nothing
+        is played.
+      count: pairs drawn per update, of groups with two different returns; 0: one of each group, and
+        of another source than the rollout as many as it has streams, most of them not trained.
 
     Raises:
-      ValueError: rollouts without groups, or with several rows of text per stream; unknown words;
+      ValueError: rollouts without groups, or several rows of text per stream; unknown words;
         nothing that judges turns.
 
     References:
@@ -127,30 +144,30 @@ def pairs(
             raise ValueError(
                 f"config.components.pairs.{option}={given!r}: expected one of {', '.join(known)}"
             )
+    check_range("config.components.pairs.count", count, 0)
     if by == "judgement":
         check_judged(setup, "pairs")
+    _check_source(setup, source, by)
     rollout = setup.rollout
-    if "group" not in rollout.provides:
-        raise ValueError(
-            "component 'pairs' compares episodes of one task: use a rollout of whole episodes in "
-            "groups (config.rollout.name='episodes')"
-        )
-    check_one_row(setup, "pairs")
-    groups = rollout.units[0] * (rollout.roles if rollout.roles > 1 else 1)
 
     def make(context, sources):
-        streams, rows = sources["rollout"]
+        streams, rows = sources[source]
         rows = stream_rows(rows, streams)
         returns = returns_of(streams)
-        group = streams.group
+        group, roles = streams.group, max(1, rollout.roles)
         if streams.role is not None:
-            group = group * rollout.roles + streams.role
+            group = group * roles + streams.role
+        groups = rollout.units[0] if source == "rollout" else streams.mask.shape[0]
         present = jnp.any(streams.mask, axis=1)
         second = right_share(streams) if by == "judgement" else None
         best, worse, gap = chosen_and_rejected(
-            returns, group, present, groups, context.key, second=second, rejected=rejected
+            returns, group, present, groups * roles, context.key, second=second, rejected=rejected
         )
-        return in_pairs(streams, rows, best, worse, gap > margin)
+        learnt = gap > margin
+        if count:
+            drawn = some_of(learnt, count, jax.random.fold_in(context.key, 1))
+            best, worse, learnt = best[drawn], worse[drawn], learnt[drawn]
+        return in_pairs(streams, rows, best, worse, learnt)
 
     def annotate(context, streams, rows):
         returns, other = returns_of(streams), jnp.arange(streams.mask.shape[0]) ^ 1
@@ -162,5 +179,22 @@ def pairs(
             weight = jnp.where(weight > 0, weight, jnp.abs(share - share[other]))
         return {"pair_weight": PerTurn(jnp.broadcast_to(weight[:, None], streams.mask.shape))}
 
-    source = Source(make, unit=2, reads=("rollout",))
-    return Component(source=source, annotate=annotate, fills=("pair_weight",))
+    made = Source(make, unit=2, reads=(source,))
+    return Component(source=made, annotate=annotate, fills=("pair_weight",))
+
+
+def _check_source(setup: Setup, source: str, by: str) -> None:
+    """ValueError for episodes of which no pairs can be made."""
+    if source != "rollout":
+        if by != "return":
+            raise ValueError(
+                f"config.components.pairs.source={source!r} with by={by!r}: only turns of the "
+                "rollout are judged; use by='return'"
+            )
+        return
+    if "group" not in setup.rollout.provides:
+        raise ValueError(
+            "component 'pairs' compares episodes of one task: use a rollout of whole episodes in "
+            "groups (config.rollout.name='episodes')"
+        )
+    check_one_row(setup, "pairs")

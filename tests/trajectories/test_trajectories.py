@@ -17,6 +17,7 @@ from agentrl.config import env_section, section, term
 from agentrl.config.build import build
 from agentrl.config.tasks import context_of
 from agentrl.methods.labelled import labelled
+from agentrl.methods.pairs import pairs
 from agentrl.run import loop, trajectories
 from agentrl.streams import SPANS
 from agentrl.trajectories import adp, files, schema, source
@@ -121,14 +122,22 @@ def test_supervised_updates_from_a_file_are_those_from_memory(runs):
     jax.tree.map(np.testing.assert_array_equal, of_file, of_memory)
 
 
-def offline(component):
-    """Parameters after two updates by KTO on the episodes of a component; nothing is played."""
+PREFERENCES = {
+    "labelled": (section(labelled, source="held"), losses.kto),
+    "pairs": (section(pairs, source="held"), losses.dpo),
+    "drawn": (section(pairs, source="held", count=4), losses.dpo),
+}
+
+
+def offline(component, preference):
+    """Parameters after two updates by KTO or DPO on the episodes of a component; nothing is
+    played."""
     config = tiny.talk_config(updates=2, warm_start__updates=0)
     config.objective.policy.weight = config.objective.kl.weight = 0.0
     with config.unlocked():
         config.components.held = component
-        config.components.labelled = section(labelled, source="held")
-        config.objective.kto = term(losses.kto, source="labelled")
+        config.components.preferences, loss = PREFERENCES[preference]
+        config.objective.preference = term(loss, source="preferences")
     experiment = build(config)
     assert not experiment.phases[-1][0].collects
     state = jax.jit(experiment.init)(np.int32(1))
@@ -137,15 +146,42 @@ def offline(component):
     return jax.device_get(after.params)
 
 
-def test_offline_updates_from_a_file_are_those_from_memory(runs):
+def paid(episode, more):
+    """The episode with so much more for its first turn: none of a random policy is paid."""
+    (agent,) = episode.agents
+    first, *rest = agent.turns
+    turns = dataclasses.replace(first, reward=first.reward + more), *rest
+    return dataclasses.replace(episode, agents=(dataclasses.replace(agent, turns=turns),))
+
+
+@pytest.mark.parametrize("preference", PREFERENCES)
+def test_offline_updates_from_a_file_are_those_from_memory(runs, tmp_path, preference):
     path, batch, _ = runs["words"]
+    more = np.arange(batch.streams.mask.shape[0], dtype=np.float32) % 3
+    streams = batch.streams.replace(
+        reward=batch.streams.reward + more[:, None] * (np.arange(4) == 0)
+    )
+    batch = batch._replace(streams=streams)
+    every = list(files.read(path))
+    path = tmp_path / "paid.jsonl"
+    files.write(path, [paid(e, float(x)) for e, x in zip(every, more, strict=True)])
     rows = source.text_rows(source.streams_of(list(files.read(path))), 10**6, lambda turn: True)
     memory_source.HELD = batch.streams, jax.device_get(batch.rows.head(rows.tokens.shape[1]))
-    of_file = offline({"name": "agentrl.trajectories.file", "path": str(path), "rows": 0})
-    of_memory = offline({"name": "memory_source.memory"})
+    of_file = {"name": "agentrl.trajectories.file", "path": str(path), "rows": 0}
+    of_file = offline(of_file, preference)
+    of_memory = offline({"name": "memory_source.memory"}, preference)
     jax.tree.map(np.testing.assert_array_equal, of_file, of_memory)
+
+
+def test_sources_that_preferences_cannot_have():
     with pytest.raises(ValueError, match="only turns of the rollout are judged"):
         labelled(None, by="judgement", source="held")
+    with pytest.raises(ValueError, match="only turns of the rollout are judged"):
+        config = tiny.talk_config()
+        config.rollout.judge = "expert"
+        config.components.pairs = section(pairs, by="judgement", source="held")
+        config.objective.dpo = term(losses.dpo, source="pairs")
+        build(config)
     config = tiny.talk_config(updates=2, warm_start__updates=0)
     config.objective.kto = term(losses.kto, source="labelled")
     for other in ("no_such", "labelled"):
