@@ -7,11 +7,14 @@ import importlib
 import inspect
 import json
 import queue
+import re
 import threading
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
+
+from agentrl.checks import check_choice, check_range
 
 Keep = Literal["head", "tail", "both"]
 Status = Literal["ok", "invalid", "failed", "timeout", "refused"]
@@ -161,20 +164,29 @@ def tool(
       calls: of each episode; those beyond are refused. None: any number.
 
     Raises:
-      ValueError: a parameter without annotation, one that has no name of its own, or a function
-        without a description.
+      ValueError: in one line, what is wrong: a parameter without an annotation that JSON has, one
+        that has no name of its own, a default that is none of its type, a docstring that describes
+        what is no parameter, no description, a name that the protocol does not allow, or an option
+        outside its range.
     """
     if function is None:
         options = dict(locals())
         del options["function"]
         return lambda function: tool(function, **options)
     docstring_parser = needed("docstring_parser")
-    called = name or function.__name__
+    if not callable(function):
+        raise ValueError(f"tool: {function!r}: expected a function")
+    called = name or getattr(function, "__name__", type(function).__name__)
+    _check_options(called, longest, keep, timeout_s, retries, calls)
     about = docstring_parser.parse(inspect.getdoc(function) or "")
     description = description or about.short_description or ""
     if not description:
         raise ValueError(f"tool {called}: no description; write a docstring, or description=")
     told = {p.arg_name: p.description or "" for p in about.params}
+    for unknown in told.keys() - inspect.signature(function).parameters.keys():
+        raise ValueError(
+            f"tool {called}: its docstring describes {unknown!r}, which is no parameter"
+        )
     parameters, check = _arguments_of(called, function, told)
     return Tool(
         function=function,
@@ -192,15 +204,35 @@ def tool(
     )
 
 
+def _check_options(
+    called: str, longest: int, keep: str, timeout_s: float, retries: int, calls: int | None
+) -> None:
+    """ValueError for a name that the protocol does not allow, or an option outside its range."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", called):
+        raise ValueError(
+            f"tool {called}: expected a name of 1 to 64 letters, digits, _ and -; give name="
+        )
+    where = f"tool {called}: "
+    check_range(f"{where}longest", longest, 1)
+    check_range(f"{where}timeout_s", timeout_s, 0.0, above=True)
+    check_range(f"{where}retries", retries, 0)
+    check_choice(f"{where}keep", keep, typing.get_args(Keep))
+    if calls is not None:
+        check_range(f"{where}calls", calls, 1)
+
+
 def _arguments_of(called: str, function: Callable[..., Any], told: Mapping[str, str]):
     """(JSON schema, check) of a function's arguments."""
     pydantic = needed("pydantic")
-    hints, fields = typing.get_type_hints(function, include_extras=True), {}
+    try:
+        hints, fields = typing.get_type_hints(function, include_extras=True), {}
+    except (NameError, TypeError, SyntaxError) as error:
+        raise ValueError(f"tool {called}: an annotation that is no type ({error})") from None
     for parameter in inspect.signature(function).parameters.values():
         named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         if parameter.name == EPISODE:
             continue
-        if not named or parameter.name not in hints:
+        if not named or parameter.name not in hints or parameter.name.startswith("_"):
             raise ValueError(
                 f"tool {called}: parameter {parameter}: expected a name and an annotation, such as "
                 f"{parameter.name}: str"
@@ -208,6 +240,7 @@ def _arguments_of(called: str, function: Callable[..., Any], told: Mapping[str, 
         default = ... if parameter.default is parameter.empty else parameter.default
         about = told.get(parameter.name) or None
         fields[parameter.name] = (hints[parameter.name], pydantic.Field(default, description=about))
+        _check_parameter(called, parameter, hints[parameter.name])
     config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False)
     model = pydantic.create_model(called, __config__=config, **fields)
 
@@ -226,6 +259,24 @@ def _arguments_of(called: str, function: Callable[..., Any], told: Mapping[str, 
     for about in schema.get("properties", {}).values():
         about.pop("title", None)
     return schema, check
+
+
+def _check_parameter(called: str, parameter: inspect.Parameter, hint: Any) -> None:
+    """ValueError for a type that JSON does not have, or a default of another type."""
+    pydantic, where = needed("pydantic"), f"tool {called}: parameter {parameter.name}: "
+    try:
+        kind = pydantic.TypeAdapter(hint)
+        kind.json_schema()
+    except (pydantic.errors.PydanticUserError, TypeError) as error:
+        first = str(error).splitlines()[0]
+        raise ValueError(f"{where}{first}; expected a type that JSON has") from None
+    if parameter.default is parameter.empty:
+        return
+    try:
+        kind.validate_python(parameter.default)
+    except pydantic.ValidationError as error:
+        wrong = error.errors()[0]["msg"]
+        raise ValueError(f"{where}default {parameter.default!r}: {wrong}") from None
 
 
 def needed(package: str) -> types.ModuleType:

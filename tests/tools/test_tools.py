@@ -1,13 +1,17 @@
 """Tools: schemas, arguments, formats of calls, limits; and the environment that calls them."""
 
 import asyncio
+import io
 import json
 import pathlib
 import random
 import sys
+import threading
 import time
-from typing import Literal
+from collections.abc import Callable
+from typing import Annotated, Literal
 
+import pydantic
 import pytest
 import tool_desk
 from hypothesis import given
@@ -75,17 +79,102 @@ def undescribed(x: int):
     return x
 
 
-@pytest.mark.parametrize(
-    ("function", "options", "message"),
-    [
-        (unannotated, {}, "tool unannotated: parameter x: expected a name and an annotation"),
-        (many, {}, r"tool many: parameter \*items: str: expected a name"),
-        (undescribed, {}, "tool undescribed: no description; write a docstring"),
-    ],
-)
+def named(**items: str):
+    """Any names."""
+
+
+def by_place(x: int, /):
+    """No name."""
+
+
+def hidden(_x: int):
+    """A name that begins with a line."""
+
+
+def not_there(x: "Missing"):  # noqa: F821
+    """A type that nobody knows."""
+
+
+def broken(x: "int |"):  # noqa: F722
+    """No type."""
+
+
+def a_module(x: random):  # type: ignore[valid-type]
+    """No type either."""
+
+
+def of_python(x: threading.Lock):  # type: ignore[valid-type]
+    """A type that JSON does not have."""
+
+
+def a_function(x: Callable[[int], int]):
+    """JSON has no functions."""
+
+
+def a_file(x: list[io.StringIO]):
+    """JSON has no files."""
+
+
+def none_of_it(x: int = "many"):  # type: ignore[assignment]
+    """A default of another type."""
+
+
+def no_choice(row: Literal["front", "back"] = "middle"):  # type: ignore[assignment]
+    """A default that is no choice."""
+
+
+def below(count: Annotated[int, pydantic.Field(ge=1)] = 0):
+    """A default below its bound."""
+
+
+def misspelt(seats: int):
+    """A slip in its description.
+
+    Args:
+      seat: how many.
+    """
+
+
+UNREADABLE = "an annotation that is no type"
+WRONG = [
+    (unannotated, {}, "parameter x: expected a name and an annotation"),
+    (many, {}, r"parameter \*items: str: expected a name"),
+    (named, {}, r"parameter \*\*items: str: expected a name"),
+    (by_place, {}, "parameter x: int: expected a name"),
+    (hidden, {}, "parameter _x: int: expected a name"),
+    (undescribed, {}, "no description; write a docstring"),
+    (not_there, {}, UNREADABLE),
+    (broken, {}, UNREADABLE),
+    (a_module, {}, "expected a type that JSON has|an annotation that is no type"),
+    (of_python, {}, "parameter x: .*expected a type that JSON has|an annotation that is no type"),
+    (a_function, {}, "parameter x: .*expected a type that JSON has"),
+    (a_file, {}, "parameter x: .*expected a type that JSON has"),
+    (none_of_it, {}, "parameter x: default 'many': Input should be a valid integer"),
+    (no_choice, {}, "parameter row: default 'middle': Input should be 'front' or 'back'"),
+    (below, {}, "parameter count: default 0: Input should be greater than or equal to 1"),
+    (misspelt, {}, "its docstring describes 'seat', which is no parameter"),
+    (3, {}, "3: expected a function"),
+    ("price", {}, "'price': expected a function"),
+    (lambda: 0, {"description": "x"}, "tool <lambda>: expected a name of 1 to 64 letters"),
+    (book.function, {"name": "book seats"}, "tool book seats: expected a name"),
+    (book.function, {"name": "x" * 65}, "expected a name of 1 to 64"),
+    (book.function, {"name": "böök"}, "expected a name of 1 to 64"),
+    (book.function, {"longest": 0}, "longest=0: expected at least 1"),
+    (book.function, {"keep": "middle"}, "keep='middle': expected one of"),
+    (book.function, {"timeout_s": 0}, "timeout_s=0: expected"),
+    (book.function, {"timeout_s": -1.0}, "timeout_s=-1.0: expected"),
+    (book.function, {"timeout_s": float("nan")}, "timeout_s=nan: expected"),
+    (book.function, {"retries": -1}, "retries=-1: expected at least 0"),
+    (book.function, {"calls": 0}, "calls=0: expected at least 1"),
+]
+
+
+@pytest.mark.parametrize(("function", "options", "message"), WRONG)
 def test_wrong_definitions(function, options, message):
-    with pytest.raises(ValueError, match=message):
+    """Each is one line that names the tool and what is wrong with it."""
+    with pytest.raises(ValueError, match=message) as error:
         tool(function, **options)
+    assert str(error.value).startswith("tool") and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("package", ["pydantic", "docstring_parser", "bm25s"])

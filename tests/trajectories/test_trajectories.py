@@ -41,6 +41,14 @@ def game():
     return config
 
 
+def calls():
+    """A planner and the workers that it calls."""
+    config = tiny.groups_config(updates=2, learner__minibatches=1)
+    config.env = env_section("Research-v1", facts=(1, 1), calls=1, max_steps_in_episode=6)
+    config.rollout = section(rollout.episodes, num_groups=2, group_size=4, mask_illegal=True)
+    return config
+
+
 def written(config, workdir):
     """(the file, the batch that it is of) of a run before its first update."""
     config.trajectories.update(every=2, most=0)
@@ -55,17 +63,19 @@ def written(config, workdir):
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trajectories")
-    configs = {"arrays": arrays(), "words": words(), "game": game()}
+    configs = {"arrays": arrays(), "words": words(), "game": game(), "calls": calls()}
     return {name: written(config, folder / name) for name, config in configs.items()}
 
 
-@pytest.mark.parametrize("kind", ["arrays", "words", "game"])
+@pytest.mark.parametrize("kind", ["arrays", "words", "game", "calls"])
 def test_an_episode_is_written_read_and_replayed_bit_for_bit(runs, kind):
     path, batch, experiment = runs[kind]
     episodes = list(files.read(path))
     streams, rows = batch.streams, batch.rows
     assert len(episodes) == streams.mask.shape[0] // experiment.rollout.agents
     assert [schema.to_line(e) for e in episodes] == path.read_text().splitlines()
+    called = [agent.parent for episode in episodes for agent in episode.agents if agent.turns]
+    assert any(parent is not None for parent in called) == (kind == "calls")
     number = {episode.id: i for i, episode in enumerate(episodes)}
     for episode in episodes:
         for a, agent in enumerate(episode.agents):
