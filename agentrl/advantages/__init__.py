@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from agentrl.advantages.similarity import leader_segments as leader_segments
     from agentrl.advantages.similarity import overlap as overlap
     from agentrl.advantages.similarity import similar_segments as similar_segments
+    from agentrl.advantages.spans import hae_by_span as hae_by_span
+    from agentrl.advantages.spans import standardized_by_decision as standardized_by_decision
     from agentrl.advantages.surprisal import stare as stare
     from agentrl.advantages.temporal import gae as gae
     from agentrl.advantages.temporal import length_adaptive_gae as length_adaptive_gae
