@@ -20,12 +20,14 @@ from agentrl.methods.token_values import token_values
 from configs._shared import language
 
 VARIANTS = ("sft", "hiper", "flat")
-WARM, UPDATES = 40, 60
+WARM, UPDATES = 100, 60
 
 
 def get_config(variant: str = "hiper") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
-    env = env_section("envs.wrappers.Subgoals", base=env_section("KeyDoor-v1", rooms=3))
+    env = env_section(
+        "envs.wrappers.Subgoals", base=env_section("KeyDoor-v1", rooms=3, max_steps_in_episode=32)
+    )
     acting = section(rollout.episodes, num_groups=64, group_size=1)
     context = section(rollout.contexts.window, history=0)
     learns = variant != "sft"
@@ -37,12 +39,12 @@ def get_config(variant: str = "hiper") -> ml_collections.ConfigDict:
     config.objective.value.weight = 0.5
     config.learner.update(microbatch=64, lengths=1)
     config.evaluation.episodes = 512
+    rates = {"gamma": 0.99, "lam": 0.95}
+    config.advantage = section(advantages.gae, **rates)
     if not learns:
         return config
     config.updates, config.warm_start.updates = UPDATES, 0
     config.evaluation.every = UPDATES
-    rates = {"gamma": 0.99, "lam": 0.95}
-    config.advantage = section(advantages.gae, **rates)
     if variant == "hiper":
         config.advantage = section(advantages.hae_by_span, subgoal_lam=0.95, **rates)
         config.components.token_values = section(token_values)
