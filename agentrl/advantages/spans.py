@@ -16,7 +16,7 @@ def first_positions(
     loss_mask: jax.Array,
     stream: jax.Array,
     turn: jax.Array,
-    shape: tuple[int, int],
+    shape: tuple[int, ...],
 ) -> jax.Array:
     """The first position of each decision of each turn, i32[N, T, 3]; R L where there is none.
 
