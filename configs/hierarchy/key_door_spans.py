@@ -18,13 +18,13 @@ from agentrl.methods.decisions import decisions
 from agentrl.methods.token_values import token_values
 from configs._shared import language
 
-# Updates of each.
-VARIANTS = {"sft": 100, "critic": 20, "hiper": 60, "flat": 60}
+UPDATES = {"sft": 100, "critic": 20, "hiper": 60, "flat": 60}
+VARIANTS = (*UPDATES,)
 
 
 def get_config(variant: str = "hiper") -> ml_collections.ConfigDict:
-    check_variant(variant, tuple(VARIANTS))
-    learns, updates = variant != "sft", VARIANTS[variant]
+    check_variant(variant, VARIANTS)
+    learns, updates = variant != "sft", UPDATES[variant]
     doors = env_section("KeyDoor-v1", rooms=3, max_steps_in_episode=32)
     config = language.config_of(
         "ppo" if learns else "sft",
