@@ -18,7 +18,7 @@ from agentrl.methods.decisions import decisions
 from agentrl.methods.token_values import token_values
 from configs._shared import language
 
-UPDATES = {"sft": 100, "critic": 20, "hiper": 60, "flat": 60}
+UPDATES = {"sft": 100, "critic": 20, "hiper": 40, "standardized": 40, "flat": 40}
 VARIANTS = (*UPDATES,)
 
 
@@ -46,6 +46,7 @@ def get_config(variant: str = "hiper") -> ml_collections.ConfigDict:
         return config
     # The critic is ten times as fast as the policy, as in HiPER's recipe.
     config.optimizers = {"value_head": {"learning_rate": 3e-3}}
+    config.learner.normalize_advantage = "none"
     if variant == "critic":
         config.optimizer.learning_rate = 0.0
         rates["lam"] = 1.0
@@ -54,6 +55,6 @@ def get_config(variant: str = "hiper") -> ml_collections.ConfigDict:
         config.components.token_values = section(token_values)
         config.components.decisions = section(decisions)
         config.objective.value = term(losses.decision_value_loss, weight=0.5)
+    if variant == "standardized":
         config.reweighting.levels = section(advantages.standardized_by_decision)
-        config.learner.normalize_advantage = "none"
     return config
