@@ -1,13 +1,14 @@
 r"""A chain of locked rooms in words: one reply keeps or sets a subgoal and acts, HAE or flat GAE.
 
 HiPER (2026), https://arxiv.org/abs/2602.16165, as published: switch, subgoal and action are spans
-of one reply, each with an advantage of its own ("hiper"); "flat" gives the reply one GAE. "sft"
-comes first, then "critic", whose policy stays as it is, then both from its run:
+of one reply, each with an advantage of its own ("hiper"; "standardized" by level, as in its
+recipe); "flat" gives the reply one GAE. First "sft", from its run "critic", then from that:
 
     python -m launchers.train --config=configs/hierarchy/key_door_spans.py:hiper \
         --workdir=runs/hiper --config.init_from=runs/critic
 
-No result yet.
+Five seeds, two CPU cores. Success: sft 0.45, flat 0.58, hiper 0.30; over the run hiper less flat
+-0.104 [-0.184, -0.024]. More: README.md.
 """
 
 import ml_collections
