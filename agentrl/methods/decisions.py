@@ -19,7 +19,10 @@ def decisions_of(rows: Rows, switches: jax.Array) -> jax.Array:
     """What each trained position decides, i32[R, L]: one of `advantages.spans.DECISIONS`, or -1.
 
     The tags of a reply say it (`Rows.span`). What stands in front of <switch> belongs to it, and
-    what is in no tag of the two to the action. A subgoal in a turn that keeps is none.
+    what is in no tag of the two to the action. A subgoal in a turn that keeps is no subgoal: the
+    reply names no command, and like all that is written in a command's place it is an action.
+    HiPER's replies repeat the subgoal that they keep, and do not train it; here what is not trained
+    would be a refuge from actions that are (configs/hierarchy/README.md, "key_door_spans.py").
 
     switches: bool[N, T], turns that switch.
     """
@@ -30,8 +33,7 @@ def decisions_of(rows: Rows, switches: jax.Array) -> jax.Array:
     last = last.at[stream, jnp.maximum(rows.turn, 0)].max(place, mode="drop")
     of_turn = rows.stream[:, None], jnp.maximum(rows.turn, 0)
     out = jnp.where(place <= last[of_turn], SWITCH, ACTION)
-    subgoal = jnp.where(switches[of_turn], SUBGOAL, -1)
-    out = jnp.where(rows.span == spans.SUBGOAL, subgoal, out)
+    out = jnp.where((rows.span == spans.SUBGOAL) & switches[of_turn], SUBGOAL, out)
     return jnp.where(written, out, -1).astype(jnp.int32)
 
 

@@ -74,10 +74,10 @@ REPLIES = (SETS, KEEPS, CONTRADICTS, "left", "<switch>switch</switch>left", "<su
 EXPECTED = (
     ((SWITCH, 23), (SUBGOAL, 23), (ACTION, 5)),
     ((SWITCH, 21), (ACTION, 5)),
-    ((SWITCH, 21), (-1, 23), (ACTION, 5)),
+    ((SWITCH, 21), (ACTION, 28)),
     ((ACTION, 5),),
     ((SWITCH, 23), (ACTION, 5)),
-    ((-1, 14),),
+    ((ACTION, 14),),
     ((ACTION, 1),),
 )
 
