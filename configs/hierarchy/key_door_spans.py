@@ -7,8 +7,8 @@ recipe); "flat" gives the reply one GAE. First "sft", from its run "critic", the
     python -m launchers.train --config=configs/hierarchy/key_door_spans.py:hiper \
         --workdir=runs/hiper --config.init_from=runs/critic
 
-Five seeds, two CPU cores. Success: sft 0.45, flat 0.58, hiper 0.30; over the run hiper less flat
--0.104 [-0.184, -0.024]. More: README.md.
+Five seeds, two CPU cores. Success: sft 0.45, flat 0.58, hiper 0.46; hiper less flat -0.125
+[-0.221, -0.029]. More: README.md.
 """
 
 import ml_collections
