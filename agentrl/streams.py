@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from flax import struct
 
 # What a position of a language policy's row belongs to (`Rows.span`); -1 in padding.
-OBSERVATION, ACTION, THOUGHT, SUBGOAL, SUMMARY, MESSAGE = range(6)
-SPANS = ("observation", "action", "thought", "subgoal", "summary", "message")
+OBSERVATION, ACTION, THOUGHT, SUBGOAL, SUMMARY, MESSAGE, SWITCH = range(7)
+SPANS = ("observation", "action", "thought", "subgoal", "summary", "message", "switch")
 
 
 class Streams(struct.PyTreeNode):

@@ -15,10 +15,10 @@ from agentrl.actors.transcript import SPAN_OF_KIND, Composed, Transcript
 from agentrl.policies import decoder
 from agentrl.policies.generation import Generated
 from agentrl.policies.language import LanguagePolicy
-from agentrl.streams import ACTION, MESSAGE, SUBGOAL, SUMMARY, THOUGHT
+from agentrl.streams import ACTION, MESSAGE, SUBGOAL, SUMMARY, SWITCH, THOUGHT
 from envs.text import between, thinks
 
-_TAGS = (("think", THOUGHT), ("subgoal", SUBGOAL), ("message", MESSAGE))
+_TAGS = (("think", THOUGHT), ("switch", SWITCH), ("subgoal", SUBGOAL), ("message", MESSAGE))
 
 
 class Memory(struct.PyTreeNode):
@@ -136,9 +136,11 @@ def token_spans(
     sizes = jnp.asarray(policy.codec.token_lengths)[tokens]
     first = jnp.minimum(jnp.cumsum(sizes) - sizes, text.shape[0] - 1)
     out = jnp.full(tokens.shape, ACTION, jnp.int8)
-    if policy.grammar.name == "bare":
-        return out
+    bare = policy.grammar.name == "bare"
     for name, span in _TAGS:
+        # A bare reply has the tags that are part of the environment's commands.
+        if bare and not policy.codec.writes(f"<{name}>"):
+            continue
         out = jnp.where(between(text, length, name)[first], jnp.int8(span), out)
     return out
 

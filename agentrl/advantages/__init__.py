@@ -6,8 +6,8 @@ order: numbers per turn (reward, value), the mask, then what else is needed. An 
 every array's shape and type, are checked before anything compiles.
 
 Exceptions to "f32[N, T]": `rae` and `hae` are about one value per stream and about two streams as
-one (`rae_by_turn` and `hae_by_turn` are their estimators), `mars_by_position` returns f32[R, L],
-and filters return the streams to keep, bool[N].
+one (`rae_by_turn` and `hae_by_turn` are their estimators), `mars_by_position`, `hae_by_span` and
+estimators of tokens return f32[R, L], and filters return the streams to keep, bool[N].
 
 What a function assumes of its streams (whole episodes, a cooperative team) is declared beside it
 with `agentrl.declarations.assumes`. Read `group_relative.py` first.
@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from agentrl.advantages.similarity import leader_segments as leader_segments
     from agentrl.advantages.similarity import overlap as overlap
     from agentrl.advantages.similarity import similar_segments as similar_segments
+    from agentrl.advantages.spans import hae_by_span as hae_by_span
+    from agentrl.advantages.spans import standardized_by_decision as standardized_by_decision
     from agentrl.advantages.surprisal import stare as stare
     from agentrl.advantages.temporal import gae as gae
     from agentrl.advantages.temporal import length_adaptive_gae as length_adaptive_gae

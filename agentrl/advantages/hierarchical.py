@@ -76,7 +76,8 @@ def hae(
     over W, and A of subgoals is `gae` on W. With durations d_t, gamma is gamma^d_t in turn t, and
     gamma^(b'-b) their product: turns of duration 0 are not discounted.
 
-    `hae_by_turn` computes it from the streams of a planner and its executor.
+    `hae_by_turn` computes it from the streams of a planner and its executor, `hae_by_span` from
+    replies that hold all three decisions.
 
     Args:
       reward, value (V), subgoal_value (W): f32[N, T].

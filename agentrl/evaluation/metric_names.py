@@ -80,6 +80,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "",
             "mean advantage of those learnt from",
         ),
+        "keep_rate": ("Kept subgoals", "share", "turns that keep the subgoal"),
         "repetitions": ("Repetitions", "share", "episodes in which a turn says the same again"),
         "order_kept": ("Order kept", "share", "episodes that keep the specified behaviour so far"),
         "gate_distance": ("Distance of gates", "", "mean over pairs of roles, 0 to 1"),

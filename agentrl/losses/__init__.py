@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from agentrl.losses.smoothing import epo as epo
     from agentrl.losses.value import clipped_token_value_loss as clipped_token_value_loss
     from agentrl.losses.value import clipped_value_loss as clipped_value_loss
+    from agentrl.losses.value import decision_value_loss as decision_value_loss
     from agentrl.losses.value import decoupled_value_loss as decoupled_value_loss
     from agentrl.losses.value import explained_variance as explained_variance
     from agentrl.losses.value import token_value_loss as token_value_loss

@@ -39,6 +39,25 @@ def token_value_loss(
     return value_loss(value, target, mask)
 
 
+@averaged(over="decision_start")
+def decision_value_loss(
+    value: jax.Array, target: jax.Array, mask: jax.Array | None = None
+) -> jax.Array:
+    """`value_loss` of a critic that is read where the decisions of a reply begin (`hae_by_span`).
+
+    Averaged over these positions, `decision_start` of component
+    `agentrl.methods.decisions.decisions`.
+
+    Args:
+      value, target: as for `value_loss`.
+      mask: bool[R, L], positions to read; None for all.
+
+    Returns:
+      f32[R, L], 0 where mask is False.
+    """
+    return value_loss(value, target, mask)
+
+
 def decoupled_value_loss(
     value: jax.Array, critic_target: jax.Array, mask: jax.Array | None = None
 ) -> jax.Array:

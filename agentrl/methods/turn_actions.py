@@ -38,19 +38,13 @@ def turn_actions(setup: Setup, component: str) -> Callable[[Streams, Rows], jax.
         # Without slots all agents' are the same.
         return env.slots_as(state, jnp.zeros((), jnp.int32), env_params)
 
-    def first(key):
-        state = env.initial(key, env_params)
-        return slots_of(state), env.commands(state, env_params)
-
-    slots, commands = jax.eval_shape(first, jax.random.key(0))
+    slots = jax.eval_shape(lambda key: slots_of(env.initial(key, env_params)), jax.random.key(0))
     if jax.tree.leaves(slots):
         raise ValueError(
             f"component {component!r} with a language policy in {env.name}: expected commands that "
             "are the same in every state; use a policy over arrays there"
         )
-    policy, size = setup.policy, setup.context.max_new_tokens
-    if size is None:
-        size = codecs.reply_tokens(policy.codec, policy.grammar, env.view, commands.shape[-1])
+    policy, size = setup.policy, reply_size(setup)
 
     def understood(tokens, length, state):
         text, count = codecs.to_bytes(policy.codec, tokens, length)
@@ -66,6 +60,20 @@ def turn_actions(setup: Setup, component: str) -> Callable[[Streams, Rows], jax.
         return jnp.where(taken & (order <= env_params.max_steps_in_episode), action, -1)
 
     return said
+
+
+def reply_size(setup: Setup) -> int:
+    """Tokens of the longest reply of a language policy in the run's (first) environment."""
+    env, env_params = next(iter(setup.envs.values()))
+    policy, size = setup.policy, setup.context.max_new_tokens
+    if size is not None:
+        return size
+
+    def commands(key):
+        return env.commands(env.initial(key, env_params), env_params)
+
+    longest = jax.eval_shape(commands, jax.random.key(0)).shape[-1]
+    return codecs.reply_tokens(policy.codec, policy.grammar, env.view, longest)
 
 
 def replies(rows: Rows, shape: tuple[int, int], size: int) -> tuple[jax.Array, jax.Array]:

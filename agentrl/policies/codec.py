@@ -5,6 +5,7 @@ tokenizer. Parsing is by bytes: generated tokens are expanded through a token-to
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -56,6 +57,15 @@ class Codec:
     def vocab_size(self) -> int:
         """V, number of tokens including control tokens: the width of the logits."""
         return self.token_bytes.shape[0]
+
+    def writes(self, tag: str) -> bool:
+        """Whether a fragment contains this text."""
+        return any(tag in text for text in self._texts)
+
+    @functools.cached_property
+    def _texts(self) -> tuple[str, ...]:
+        rows = zip(self.fragments, self.lengths, strict=True)
+        return tuple(decode(self, tokens[:length]) for tokens, length in rows)
 
     def observation_tokens(self, view: View) -> int:
         """A bound on the tokens of one observation, control tokens included.

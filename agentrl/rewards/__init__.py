@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agentrl.rewards.shaping import format_penalty as format_penalty
     from agentrl.rewards.shaping import gated_accumulation as gated_accumulation
     from agentrl.rewards.shaping import invalid_action_penalty as invalid_action_penalty
+    from agentrl.rewards.shaping import keep_penalty as keep_penalty
     from agentrl.rewards.shaping import length_penalty as length_penalty
     from agentrl.rewards.shaping import persuasion_reward as persuasion_reward
     from agentrl.rewards.shaping import potential_shaping as potential_shaping

@@ -65,8 +65,8 @@ class Planned(TurnGame):
     Expert: the environment's subgoal and expert. A subclass defines the environment.
 
     Source: the interface of HiPER (2026), https://arxiv.org/abs/2602.16165, where one policy writes
-    switch, subgoal and action in each turn. Deviations: the subgoals are a closed list, and the
-    environment decides when to switch, not the policy.
+    switch, subgoal and action in each turn (`envs.wrappers.Subgoals`). Deviations: the subgoals are
+    a closed list, and the environment decides when to switch, not the policy.
     """
 
     cooperative: ClassVar[bool] = True

@@ -44,8 +44,8 @@ class Switched(Planned):
     Expert: as in `Planned`; it switches when the environment's subgoal is another one.
 
     Source: HiPER (2026), https://arxiv.org/abs/2602.16165, code JonP07/HiPER-agent 9d3c118 (read),
-    where one reply holds switch, subgoal and action. Deviations: three replies, each in a turn of
-    its own, and a closed list of subgoals.
+    where one reply holds switch, subgoal and action, as in `envs.wrappers.Subgoals`. Deviations:
+    three replies, each in a turn of its own, and a closed list of subgoals.
     """
 
     num_agents: ClassVar[int] = 3

@@ -23,6 +23,7 @@ WRAPPED = {
     "envs.wrappers.Clock": {"base": {"name": "Coin-v1"}},
     "envs.wrappers.SingleStep": {"base": {"name": "Coin-v1"}, "depth": 3},
     "envs.wrappers.OneTranscript": {"base": {"name": "CheckedSum-v1"}},
+    "envs.wrappers.Subgoals": {"base": {"name": "KeyDoor-v1"}},
     "envs.wrappers.Submission": {"base": {"name": "NumberLine-v1"}},
     "envs.wrappers.TurnBudget": {"base": {"name": "Coin-v1"}, "turns": 6, "extension": 3},
 }
