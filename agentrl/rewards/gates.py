@@ -9,7 +9,7 @@ from agentrl.streams import last_turns
 
 
 @assumes("whole_episodes")
-def verified_reward(reward: jax.Array, mask: jax.Array, valid: jax.Array) -> jax.Array:
+def verified_reward(reward: jax.Array, mask: jax.Array, verified: jax.Array) -> jax.Array:
     """The reward of streams all of whose turns passed their check; 0 for the others (DeepTravel).
 
     A check of the whole stream comes first, which is the reward itself: a failure stays 0 whatever
@@ -19,7 +19,8 @@ def verified_reward(reward: jax.Array, mask: jax.Array, valid: jax.Array) -> jax
     Args:
       reward: f32[N, T].
       mask: bool[N, T], the agent acted.
-      valid: bool[N, T], the turn passed its check: the reply was legal, or an annotation's own.
+      verified: bool[N, T], the turn passed its check, for example that of
+        `agentrl.methods.turn_checks.turn_checks`.
 
     Returns:
       f32[N, T], 0 where mask is False.
@@ -29,11 +30,10 @@ def verified_reward(reward: jax.Array, mask: jax.Array, valid: jax.Array) -> jax
 
     References:
       DeepTravel (2025), https://arxiv.org/abs/2509.21842, from notes on the paper; no code read.
-      Its replay of failed tasks, rolled out anew, is `agentrl.methods.curriculum.curriculum` with
-      weighting="failure".
+      Its replay of failed tasks is `agentrl.methods.failed_tasks.failed_tasks`.
     """
-    check_streams("verified_reward", mask, numbers={"reward": reward}, flags={"valid": valid})
-    passed = jnp.all(valid | ~mask, axis=1, keepdims=True)
+    check_streams("verified_reward", mask, numbers={"reward": reward}, flags={"verified": verified})
+    passed = jnp.all(verified | ~mask, axis=1, keepdims=True)
     return jnp.where(mask & passed, jnp.asarray(reward, jnp.float32), 0.0)
 
 

@@ -1,0 +1,1 @@
+"""Travel: search for offers and book a trip that keeps to its budget and hours."""
