@@ -87,6 +87,12 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "gate_distance/min": ("Distance of gates, nearest pair", "", "0 to 1"),
         "alignment/dropped": ("Sub-trajectories dropped", "share", "M-GRPO's alignment"),
         "alignment/repeated": ("Sub-trajectories repeated", "share", "of those that count"),
+        "unconfirmed": (
+            "Unconfirmed claims",
+            "share",
+            "claims, such as bookings, that the tools do not confirm",
+        ),
+        "checks": ("Streams checked turn by turn", "share", "those with a positive return"),
         "looks": ("Looks", "share", "turns in which the agent looks instead of acting"),
         "looks/gain": ("Gain of a look", "", "mean over looks"),
         "runs/{partner}/{replacement}": (
@@ -317,6 +323,10 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "sampled_turns": ("Sampled turns", "turns", "of trees, per collection; copies left out"),
         "new_turn_rate": ("New turns", "share", "of sampled ones, that their tree did not have"),
         "lane_use": ("Lanes in use", "share", "turns in the steps that were computed, of trees"),
+        "failed_tasks/waiting": ("Failed tasks that wait", "", ""),
+        "failed_tasks/share": ("Failed tasks played again", "share", "of the groups"),
+        "failed_tasks/solved": ("Failed tasks solved", "share", "of those played again"),
+        "failed_tasks/lost": ("Failed tasks that left unsolved", "", "per update"),
         "curriculum/success": ("Success of drawn tasks", "share", ""),
         "curriculum/seen": ("Tasks seen", "share", ""),
         "curriculum/effective_tasks": (

@@ -29,9 +29,10 @@ def get_config(variant: str = "gate") -> ml_collections.ConfigDict:
     config.rollout = section(rollout.episodes, num_groups=16, group_size=8)
     config.advantage = section(advantages.grpo)
     config.components.turn_checks = section(turn_checks)
-    if variant == "turns":
-        config.reward.turn_bonus = {}
-    elif variant != "outcome":
+    if variant in ("outcome", "turns"):
+        # Of "outcome" the checks are only counted.
+        config.reward.turn_bonus = {"coefficient": 1.0 if variant == "turns" else 0.0}
+    else:
         config.reward.verified_reward = {}
     if variant == "replay":
         config.sampler = section(tasks_by_key)

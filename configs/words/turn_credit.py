@@ -27,7 +27,6 @@ WITHOUT_CRITIC = {
     "rollout_mean": lambda: section(advantages.grpo),
     "grpo": lambda: section(advantages.grpo),
     "gtr": lambda: section(advantages.grpo),
-    "verified": lambda: section(advantages.grpo),
     "similar": lambda: section(advantages.gigpo, normalize="mean"),
 }
 WITH_CRITIC = {
@@ -74,8 +73,6 @@ def get_config(variant: str = "bilevel") -> ml_collections.ConfigDict:
         config.expert.update(thoughts=True, noise=0.3)
         config.objective.policy = term(losses.thought_scaled_surrogate, kappa=0.5)
         config.objective.thoughts = term(losses.thought_cloning, source="expert", during="rl")
-    if variant == "verified":
-        config.reward = {"verified_reward": {}}
     if variant == "similar":
         config.components.similar_anchors = section(similar_anchors, threshold=0.9)
         config.components.drift = section(drift, reminder=language.lake_plan)

@@ -132,7 +132,9 @@ class Travel(Environment):
         slack = jax.random.randint(slack_key, (), 0, params.slack + 1)
         return TravelState(
             time=jnp.zeros((), jnp.int32),
-            budget=jnp.minimum(jnp.asarray(self._prices_of(self.trips))[number] + slack, self.highest),
+            budget=jnp.minimum(
+                jnp.asarray(self._prices_of(self.trips))[number] + slack, self.highest
+            ),
             offered=offered,
             listed=jnp.full(shape, UNKNOWN, jnp.int32),
             booked=jnp.full(self.domains, -1, jnp.int32),

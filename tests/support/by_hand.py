@@ -23,7 +23,7 @@ def context(value=(), params=None, key=None):
     return Context(None, value, params, key)
 
 
-def turn_rewards(component, state, action, mask):
+def turn_rewards(component, state, action, mask, key=None):
     """The annotation `turn_reward` f32[T] of one stream, in rows of one turn.
 
     state: with which the episode begins. action: i32[T]. mask: bool[T], whether there is one. The
@@ -42,5 +42,5 @@ def turn_rewards(component, state, action, mask):
         turn=jnp.arange(turns)[:, None],
         behaviour_logp=jnp.zeros((turns, 1)),
     )
-    notes, _ = component.annotate(context(), streams, rows)
+    notes, _ = component.annotate(context(key=key), streams, rows)
     return notes["turn_reward"].values[0]

@@ -1,0 +1,40 @@
+r"""Travel-v1 in words: 40 updates of SFT, then GRPO with one check, with both, or with a queue.
+
+DeepTravel (2025), https://arxiv.org/abs/2509.21842 (from notes): first a check of the trip, then of
+each booking against the tools' answers, and tasks whose whole group failed are played again.
+"outcome", "gate", "replay" are as in configs/credit/travel.py; so is "noisy".
+
+    python -m launchers.train --config=configs/words/travel.py:gate --workdir=runs/travel_gate
+"""
+
+import ml_collections
+
+from agentrl import rollout
+from agentrl.config import check_variant, env_section, section
+from agentrl.methods.failed_tasks import failed_tasks, tasks_by_key
+from agentrl.methods.turn_checks import turn_checks
+from configs._shared import language
+
+VARIANTS = ("outcome", "gate", "replay", "noisy")
+
+
+def get_config(variant: str = "gate") -> ml_collections.ConfigDict:
+    check_variant(variant, VARIANTS)
+    env = env_section("Travel-v1", noise=0.2 if variant == "noisy" else 0.0)
+    acting = section(rollout.episodes, num_groups=16, group_size=8)
+    context = section(rollout.contexts.window, history=0)
+    config = language.config_of("grpo", env, acting, context, warm_updates=40, updates=100)
+    config.num_seeds = 5
+    config.components.turn_checks = section(turn_checks)
+    config.reward = ml_collections.ConfigDict()
+    if variant == "outcome":
+        # The checks are only counted.
+        config.reward.turn_bonus = {"coefficient": 0.0}
+    else:
+        config.reward.verified_reward = {}
+    if variant == "replay":
+        config.sampler = section(tasks_by_key)
+        config.components.failed_tasks = section(failed_tasks)
+    config.learner.update(microbatch=64, lengths=1)
+    config.evaluation.update(every=20, episodes=512)
+    return config
