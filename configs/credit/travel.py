@@ -21,8 +21,8 @@ VARIANTS = ("outcome", "turns", "gate", "replay", "noisy")
 def get_config(variant: str = "gate") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
     config = base_config()
-    config.num_seeds = 5
-    config.updates = 600
+    config.num_seeds = 10
+    config.updates = 1000
     config.log_every = 20
     config.env = env_section("Travel-v1", noise=0.2 if variant == "noisy" else 0.0)
     config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
@@ -40,5 +40,5 @@ def get_config(variant: str = "gate") -> ml_collections.ConfigDict:
     config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")
     config.objective.entropy.weight = 0.01
     config.optimizer.learning_rate = 1e-3
-    config.evaluation.update(every=600, episodes=1024)
+    config.evaluation.update(every=1000, episodes=1024)
     return config

@@ -2,7 +2,7 @@ r"""Travel-v1 in words: 40 updates of SFT, then GRPO with one check, with both, 
 
 DeepTravel (2025), https://arxiv.org/abs/2509.21842 (from notes): first a check of the trip, then of
 each booking against the tools' answers, and tasks whose whole group failed are played again.
-"outcome", "gate", "replay" are as in configs/credit/travel.py; so is "noisy".
+"outcome", "gate" and "replay" are as in configs/credit/travel.py.
 
     python -m launchers.train --config=configs/words/travel.py:gate --workdir=runs/travel_gate
 """
@@ -15,12 +15,12 @@ from agentrl.methods.failed_tasks import failed_tasks, tasks_by_key
 from agentrl.methods.turn_checks import turn_checks
 from configs._shared import language
 
-VARIANTS = ("outcome", "gate", "replay", "noisy")
+VARIANTS = ("outcome", "gate", "replay")
 
 
 def get_config(variant: str = "gate") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
-    env = env_section("Travel-v1", noise=0.2 if variant == "noisy" else 0.0)
+    env = env_section("Travel-v1")
     acting = section(rollout.episodes, num_groups=16, group_size=8)
     context = section(rollout.contexts.window, history=0)
     config = language.config_of("grpo", env, acting, context, warm_updates=40, updates=100)
