@@ -62,7 +62,8 @@ def by_hand(*texts):
     """(decision [R, L], starts, kept) of replies by hand, byte by byte."""
     policy = policy_of(codec="byte")
     component = decisions(setup(policy, contexts.window(history=0)))
-    notes, metrics = component.annotate(None, *rows_of(policy, texts))
+    annotate = jax.jit(lambda streams, rows: component.annotate(None, streams, rows))
+    notes, metrics = annotate(*rows_of(policy, texts))
     np.testing.assert_array_equal(metrics["keep_rate"], [notes["kept"].values.sum(), len(texts)])
     return [np.asarray(notes[name].values) for name in ("decision", "decision_start", "kept")]
 

@@ -188,6 +188,8 @@ LONG_TESTS = (
         f"test_component_conformance.py::*?{name}?"
         for name in ("corrections", "dagger", "positives", "verifier")
     ),
+    # What the expert as a judge, and the same player as a teacher, do in words is kept.
+    "players/test_served.py::test_as_a_judge*?talk_config?",
     # Kept: cells that have every pair of a view, a way of acting, a place and a form among them.
     "run/test_cells.py::test_cell?array-one-graph-episodes?",
     "run/test_cells.py::test_cell?array-once-graph-*",
