@@ -6,6 +6,9 @@ only if the tools confirm all bookings; "replay": gate, and a quarter of the gro
 failed before; "noisy": gate, and each search is wrong about an offer with probability 0.2. GRPO.
 
     python -m launchers.train --config=configs/credit/travel.py:gate --workdir=runs/travel_gate
+
+Ten seeds, two busy CPU cores, 5 minutes. Success: outcome 0.00 (0.98 of the trips are paid), turns
+0.08, gate 0.83, replay 0.86, noisy 0.16 (README.md).
 """
 
 import ml_collections

@@ -5,6 +5,9 @@ each booking against the tools' answers, and tasks whose whole group failed are 
 "outcome", "gate" and "replay" are as in configs/credit/travel.py.
 
     python -m launchers.train --config=configs/words/travel.py:gate --workdir=runs/travel_gate
+
+Five seeds, two busy CPU cores, half an hour. Success: SFT 0.04, outcome 0.18, gate 0.19, replay
+0.19 (README.md).
 """
 
 import ml_collections
