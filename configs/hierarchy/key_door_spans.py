@@ -5,7 +5,7 @@ of one reply, each with an advantage of its own ("hiper"; "standardized" by leve
 recipe); "flat" gives the reply one GAE. First "sft", from its run "critic", then from that:
 
     python -m launchers.train --config=configs/hierarchy/key_door_spans.py:hiper \
-        --workdir=runs/hiper --config.init_from=runs/critic
+        --workdir=runs/spans_hiper --config.init_from=runs/spans_critic
 
 Five seeds, two CPU cores. Success: sft 0.45, flat 0.58, hiper 0.46; hiper less flat -0.125
 [-0.221, -0.029]. More: README.md.

@@ -4,7 +4,7 @@ DeepTravel (2025), https://arxiv.org/abs/2509.21842 (from notes): first a check 
 each booking against the tools' answers, and tasks whose whole group failed are played again.
 "outcome", "gate" and "replay" are as in configs/credit/travel.py.
 
-    python -m launchers.train --config=configs/words/travel.py:gate --workdir=runs/travel_gate
+    python -m launchers.train --config=configs/words/travel.py:gate --workdir=runs/travel_words
 
 Five seeds, two busy CPU cores, half an hour. Success: SFT 0.04, outcome 0.18, gate 0.19, replay
 0.19 (README.md).
