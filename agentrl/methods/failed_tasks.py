@@ -12,19 +12,18 @@ from agentrl.learner.component import Component, Inputs, Setup
 
 class Queue(struct.PyTreeNode):
     """task: u32[C, 2], data of the tasks' keys. age: i32[C], updates since each failed first, -1 of
-    free places. update: i32[], number of updates done."""
+    free places."""
 
     task: jax.Array
     age: jax.Array
-    update: jax.Array
 
 
 def drawn_again(
-    queue: Queue, fresh: jax.Array, slots: jax.Array, key: jax.Array
+    queue: Queue, fresh: jax.Array, slots: jax.Array | int, key: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """The tasks of an update: (task u32[G, 2], place i32[G], -1 of fresh ones).
 
-    The first groups, `slots` i32[] at most, get waiting tasks, different ones drawn with equal
+    The first groups, `slots` at most, get waiting tasks, different ones drawn with equal
     probability; the others keep `fresh` u32[G, 2].
     """
     waiting = queue.age >= 0
@@ -62,7 +61,6 @@ def after_playing(
     return Queue(
         task=queue.task.at[to].set(task, mode="drop"),
         age=age.at[to].set(0, mode="drop"),
-        update=queue.update + 1,
     ), lost
 
 
@@ -77,13 +75,12 @@ def failed_tasks(
     *,
     places: int = 256,
     share: float = 0.25,
-    every: int = 1,
     max_age: int = 100,
 ) -> Component:
     """Supplies the rollout's input `tasks`: data of the key of each group's task, u32[G, 2].
 
-    Of a group all of whose streams fail, the task enters a queue; every `every` updates, `share` of
-    the groups, as far as tasks wait, are drawn from it and played anew by the current policy, so no
+    Of a group all of whose streams fail, the task enters a queue; `share` of the groups of each
+    update, as far as tasks wait, are drawn from it and played anew by the current policy, so no
     importance weights are needed. A task leaves when a stream solves it, or when it is `max_age`
     updates old: tasks that cannot be solved would stay for ever otherwise.
 
@@ -92,19 +89,19 @@ def failed_tasks(
     unsolved, too old or pushed out by newer ones, per update.
 
     Args:
-      places: of the queue. share: in [0, 1]. every, max_age: at least 1.
+      places: of the queue. share: in [0, 1]. max_age: at least 1.
 
     Raises:
       ValueError: a rollout that takes no tasks, or an option outside its range.
 
     References:
       DeepTravel (2025), https://arxiv.org/abs/2509.21842, from notes on the paper; no code read.
-      The age limit is ours. `agentrl.methods.curriculum.curriculum` weighs tasks of a list softly;
+      There every k-th update draws from the queue; each update here, and the age limit is ours.
+      `agentrl.methods.curriculum.curriculum` weighs tasks of a list softly,
       `agentrl.methods.success_replay.success_replay` replays episodes.
     """
     check_range("config.components.failed_tasks.places", places, 1)
     check_range("config.components.failed_tasks.share", share, 0.0, 1.0)
-    check_range("config.components.failed_tasks.every", every, 1)
     check_range("config.components.failed_tasks.max_age", max_age, 1)
     if "tasks" not in setup.rollout.needs:
         raise ValueError(
@@ -116,13 +113,12 @@ def failed_tasks(
 
     def init(start):
         empty = jnp.zeros((places, 2), jnp.uint32)
-        return Queue(empty, jnp.full(places, -1, jnp.int32), jnp.zeros((), jnp.int32))
+        return Queue(empty, jnp.full(places, -1, jnp.int32))
 
     def before(queue, params, key):
         fresh_key, draw_key = jax.random.split(key)
         fresh = jax.random.key_data(jax.random.split(fresh_key, groups))
-        slots = jnp.where(queue.update % every == 0, most, 0)
-        task, place = drawn_again(queue, fresh, slots, draw_key)
+        task, place = drawn_again(queue, fresh, most, draw_key)
         return Inputs({"tasks": task, "place": place})
 
     def after(queue, outcome):

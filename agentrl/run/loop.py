@@ -78,6 +78,7 @@ def run(
     with (
         claimed(workdir, config),
         mesh.use(device_mesh),
+        _accompanied(),
         Stop() if stop is None else contextlib.nullcontext(stop) as stop,
         contextlib.ExitStack() as held,
     ):
@@ -109,7 +110,6 @@ def run(
         if processes.is_first():
             store(workdir, ready.config)
         held.enter_context(memory.told(ready.needs))
-        held.enter_context(_accompanied())
         state = _begun(ready.programs, params) if state is None else state
 
         # The loop, with what it does with a state as functions.
