@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.checks import check_range, check_sizes
-from agentrl.policies.heads import CATEGORICAL, GAUSSIAN, Head
+from agentrl.policies.heads import CATEGORICAL, GAUSSIAN, Head, mask_logits
 from agentrl.policies.scoring import Scored
 from agentrl.policies.torsos import ACTIVATIONS, cnn_network, gru_network, mlp_network
 from agentrl.policies.torsos import orthogonal as orthogonal
@@ -32,6 +32,8 @@ class Policy(NamedTuple):
     frozen: entries of params that are not trained.
     num_answers: number of possible answers to the belief question; 0: no head for it. answer: as
       unroll, but returns logits f32[R, L, num_answers]; None without that head.
+    candidates: of how many draws a component's score chooses the action, see `composed.scored_mlp`;
+      0: it takes no score.
     """
 
     init: Callable[[jax.Array], chex.ArrayTree]
@@ -43,6 +45,7 @@ class Policy(NamedTuple):
     frozen: tuple[str, ...] = ()
     num_answers: int = 0
     answer: Callable[..., jax.Array] | None = None
+    candidates: int = 0
 
     def score(self, params: chex.ArrayTree, rows: Rows) -> Scored:
         """Scores of the rows' actions, among the legal ones if the rows contain a legality mask."""
@@ -72,6 +75,8 @@ class Policy(NamedTuple):
                 params, arrays["reference_params"], rows
             )
         }
+        if self.head.discrete:
+            found["logits"] = lambda params, rows, arrays: self.logits(params, rows)
         if self.num_answers:
             found["answer_logits"] = lambda params, rows, arrays: self.answers(params, rows)
         return found
@@ -84,6 +89,11 @@ class Policy(NamedTuple):
         own, _ = self.unroll(params, rows.memory, rows.observation, start, _roles(rows))
         other, _ = self.unroll(reference, rows.memory, rows.observation, start, _roles(rows))
         return self.head.kl(own, other, rows.legal)
+
+    def logits(self, params: chex.ArrayTree, rows: Rows) -> jax.Array:
+        """Logits of discrete actions, f32[R, L, A]; -inf for those that could not be drawn."""
+        outputs, _ = self.unroll(params, rows.memory, rows.observation, _starts(rows), _roles(rows))
+        return mask_logits(outputs, rows.legal)
 
     def answers(self, params: chex.ArrayTree, rows: Rows) -> jax.Array:
         """Logits of the answers at every position of the rows, f32[R, L, num_answers]."""

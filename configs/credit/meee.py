@@ -1,0 +1,42 @@
+r"""KeyDoor by a soft actor-critic with an ensemble of models (MEEE), or with less of it.
+
+Yao et al. (2021), https://arxiv.org/abs/2107.01825; code YaoYao1995/MEEE c4d6612 (its arithmetic).
+
+    python -m launchers.train --config=configs/credit/meee.py:meee --workdir=runs/meee
+"""
+
+import ml_collections
+
+from agentrl import losses, policies, rollout
+from agentrl.config import base_config, check_variant, env_section, section, term
+from agentrl.methods.meee import meee
+
+ARMS = {
+    "sac": {"imagined": 0, "optimism": 0.0},
+    "imagined": {"optimism": 0.0, "trust": 0.0},
+    "weighted": {"optimism": 0.0},
+    "optimistic": {"imagined": 0},
+    "meee": {},
+}
+VARIANTS = tuple(ARMS)
+
+
+def get_config(variant: str = "meee") -> ml_collections.ConfigDict:
+    check_variant(variant, VARIANTS)
+    config = base_config()
+    config.num_seeds = 5
+    config.updates = 200
+    config.log_every = 10
+    config.env = env_section("KeyDoor-v1", rooms=2)
+    config.policy = section(policies.scored_mlp, hidden=(64, 64))
+    config.rollout = section(rollout.episodes, num_groups=8, group_size=1)
+    # The policy's own episodes only fill the replay.
+    config.objective.policy.weight = 0.0
+    config.components.meee = section(meee, temperature=0.02, **ARMS[variant])
+    config.objective.actor = term(
+        losses.soft_policy_loss, source="meee", scale="confidence", temperature=0.02
+    )
+    config.learner.update(epochs=1, minibatches=4, normalize_advantage="none")
+    config.optimizer.learning_rate = 1e-3
+    config.evaluation.update(every=200, episodes=512)
+    return config
