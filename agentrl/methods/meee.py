@@ -37,14 +37,14 @@ RANGES: dict[str, dict[str, Any]] = {
 class Believed(struct.PyTreeNode):
     """critic: the twins. weights, opt_state: of the models, [E, ...]. replay: real turns, {name:
     [C, ...]}. place: i32[], where the next one goes. imagined: the turns imagined last, with their
-    `confidence`. updates: i32[]. key: for draws."""
+    `confidence`; None where nothing is imagined. updates: i32[]. key: for draws."""
 
     critic: Critic
     weights: chex.ArrayTree
     opt_state: chex.ArrayTree
     replay: dict[str, Any]
     place: jax.Array
-    imagined: dict[str, Any]
+    imagined: dict[str, Any] | None
     updates: jax.Array
     key: jax.Array
 
@@ -120,14 +120,14 @@ def imagine(
 def mixed(value: Believed, count: int, key: jax.Array) -> dict[str, Any]:
     """`count` turns with their `confidence`: half of them imagined, or none where nothing is."""
     real_key, key = jax.random.split(key)
-    size = value.imagined["acted"].shape[0]
-    real = drawn(value.replay, count - count // 2 if size else count, real_key)
+    unreal = value.imagined
+    real = drawn(value.replay, count if unreal is None else count - count // 2, real_key)
     real["confidence"] = jnp.ones(real["acted"].shape)
-    if not size:
+    if unreal is None:
         return real
-    number = jax.random.randint(key, (count // 2,), 0, size)
+    number = jax.random.randint(key, (count // 2,), 0, unreal["acted"].shape[0])
     joined = lambda x, y: jnp.concatenate([x, y[number]])  # noqa: E731
-    return jax.tree.map(joined, real, value.imagined)
+    return jax.tree.map(joined, real, unreal)
 
 
 def critic_loss(
@@ -278,7 +278,10 @@ def meee(
         weights = jax.vmap(lambda key: model.network.init(key, first, replay["action"][:1]))(
             jax.random.split(model_key, models)
         )
-        unreal = no_turns(replay, imagined * horizon) | {"confidence": jnp.ones(imagined * horizon)}
+        unreal = None
+        if imagined:
+            unreal = no_turns(replay, imagined * horizon)
+            unreal["confidence"] = jnp.ones(imagined * horizon)
         zero = jnp.zeros((), jnp.int32)
         return Believed(
             twins.created(q_key, first, adam), weights, jax.vmap(of_models.init)(weights),
@@ -352,12 +355,15 @@ def meee(
     )
 
 
-def told(found: jax.Array, of_model: jax.Array, unreal: Mapping[str, Any]) -> dict[str, jax.Array]:
+def told(
+    found: jax.Array, of_model: jax.Array, unreal: Mapping[str, Any] | None
+) -> dict[str, jax.Array]:
     """The metrics of an update: of the losses of critics f32[steps] and of models f32[E, steps]."""
-    there = unreal["acted"]
-    confidence = jnp.sum(jnp.where(there, unreal["confidence"], 0.0))
-    return {
+    metrics = {
         "critic_error": jnp.stack([jnp.sum(found), jnp.float32(found.size)]),
         "model_loss": jnp.stack([jnp.sum(of_model), jnp.float32(of_model.size)]),
-        "meee/confidence": jnp.stack([confidence, jnp.sum(there) * 1.0]),
     }
+    if unreal is not None:
+        sure = jnp.sum(jnp.where(unreal["acted"], unreal["confidence"], 0.0))
+        metrics["meee/confidence"] = jnp.stack([sure, jnp.sum(unreal["acted"]) * 1.0])
+    return metrics

@@ -25,9 +25,9 @@ def get_config(variant: str = "meee") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
     config = base_config()
     config.num_seeds = 5
-    config.updates = 200
+    config.updates = 150
     config.log_every = 10
-    config.env = env_section("KeyDoor-v1", rooms=2)
+    config.env = env_section("KeyDoor-v1", rooms=1)
     config.policy = section(policies.scored_mlp, hidden=(64, 64))
     config.rollout = section(rollout.episodes, num_groups=8, group_size=1)
     # The policy's own episodes only fill the replay.
@@ -38,5 +38,5 @@ def get_config(variant: str = "meee") -> ml_collections.ConfigDict:
     )
     config.learner.update(epochs=1, minibatches=4, normalize_advantage="none")
     config.optimizer.learning_rate = 1e-3
-    config.evaluation.update(every=200, episodes=512)
+    config.evaluation.update(every=150, episodes=512)
     return config
