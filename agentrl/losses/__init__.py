@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from agentrl.losses.preference import weighted_dpo as weighted_dpo
     from agentrl.losses.q_values import bootstrap_target as bootstrap_target
     from agentrl.losses.q_values import conservative_loss as conservative_loss
+    from agentrl.losses.q_values import proxy_value_loss as proxy_value_loss
     from agentrl.losses.q_values import q_loss as q_loss
     from agentrl.losses.q_values import recoil_loss as recoil_loss
     from agentrl.losses.sequence import gspo as gspo
