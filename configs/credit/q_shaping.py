@@ -1,0 +1,39 @@
+r"""KeyDoor by a Q learner that is told values of some actions first, right or wrong (Q-shaping).
+
+Wu (2024), https://arxiv.org/abs/2410.01458 (from reviews, not read).
+
+    python -m launchers.train --config=configs/credit/q_shaping.py:right --workdir=runs/q_shaping
+"""
+
+import ml_collections
+
+from agentrl import losses, policies, rollout
+from agentrl.config import base_config, check_variant, env_section, section, term
+from agentrl.methods.q_shaping import q_shaping
+
+ARMS = {
+    "none": {"examples": 0},
+    "right": {},
+    "wrong": {"correct": 0.0},
+    "wrong_forever": {"correct": 0.0, "forever": True},
+}
+VARIANTS = tuple(ARMS)
+
+
+def get_config(variant: str = "right") -> ml_collections.ConfigDict:
+    check_variant(variant, VARIANTS)
+    config = base_config()
+    config.num_seeds = 5
+    config.updates = 150
+    config.log_every = 10
+    config.env = env_section("KeyDoor-v1", rooms=1)
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="none")
+    config.rollout = section(rollout.episodes, num_groups=8, group_size=1)
+    # The policy's own episodes only fill the replay.
+    config.objective.policy.weight = 0.0
+    config.components.q_shaping = section(q_shaping, **ARMS[variant])
+    config.objective.actor = term(losses.soft_policy_loss, source="q_shaping", temperature=0.02)
+    config.learner.update(epochs=1, minibatches=4, normalize_advantage="none")
+    config.optimizer.learning_rate = 1e-3
+    config.evaluation.update(every=150, episodes=512)
+    return config
