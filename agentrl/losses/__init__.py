@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from agentrl.losses.sequence import gspo as gspo
     from agentrl.losses.sequence import thought_scaled_surrogate as thought_scaled_surrogate
     from agentrl.losses.smoothing import epo as epo
+    from agentrl.losses.soft import boltzmann_imitation as boltzmann_imitation
     from agentrl.losses.soft import soft_policy_loss as soft_policy_loss
     from agentrl.losses.soft import soft_value as soft_value
     from agentrl.losses.value import clipped_token_value_loss as clipped_token_value_loss

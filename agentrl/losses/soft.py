@@ -80,3 +80,49 @@ def soft_policy_loss(
     values = jax.lax.stop_gradient(jnp.asarray(action_values, jnp.float32))
     loss = -_sums(jnp.asarray(logits, jnp.float32), values, temperature)
     return loss if mask is None else jnp.where(mask, loss, 0.0)
+
+
+def boltzmann_imitation(
+    logits: jax.Array,
+    action_values: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    temperature: float = 0.1,
+) -> jax.Array:
+    """The policy is taught what a Q learner with Boltzmann exploration would do.
+
+    l = - sum_a q_a log pi(a | s), q = softmax(Q(s, .) / alpha).
+
+    It has the same optimum as `soft_policy_loss`, softmax(Q / alpha), and the KL divergence the
+    other way round: the gradient to the logits, pi - q, does not vanish where the policy gives a
+    good action no chance. It is for Q learners without an actor of their own, whose policy is a
+    network beside Q here.
+
+    Args:
+      logits: f32[R, L, A], of the policy; -inf for illegal actions, which get no part of q.
+      action_values: f32[R, L, A], Q(s, a) of a component; no gradient.
+      mask: bool[R, L], positions to read; None for all.
+      temperature: alpha > 0, in the units of Q.
+
+    Returns:
+      f32[R, L], 0 where mask is False.
+
+    Raises:
+      ValueError: a temperature not above 0, or arrays of several shapes.
+
+    References:
+      Rusu et al. (2015), Policy distillation, https://arxiv.org/abs/1511.06295 (recalled, not
+      read), where alpha is 0.01.
+    """
+    check_range("boltzmann_imitation temperature", temperature, 0.0, above=True)
+    check_one_shape(None, logits, action_values)
+    if mask is not None:
+        check_one_shape(mask, logits[..., 0])
+        logits, action_values = (
+            jnp.where(mask[..., None], x, 0.0) for x in (logits, action_values)
+        )
+    logits = jnp.maximum(jnp.asarray(logits, jnp.float32), _LOWEST)
+    values = jnp.where(logits > _LOWEST, action_values / temperature, _LOWEST)
+    target = jax.lax.stop_gradient(jax.nn.softmax(values))
+    loss = -jnp.sum(target * jax.nn.log_softmax(logits), axis=-1)
+    return loss if mask is None else jnp.where(mask, loss, 0.0)

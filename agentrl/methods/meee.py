@@ -49,6 +49,19 @@ class Believed(struct.PyTreeNode):
     key: jax.Array
 
 
+def whole_turns(streams: Any, rows: Any) -> dict[str, Any]:
+    """`by_turn.transitions`, where an episode's last turn leaves the observation as it is.
+
+    What follows an end is not seen. Models that learn nothing about it would be apart there for
+    ever, and go on from it where they miss the end.
+    """
+    turns = transitions(streams, rows)
+    over = turns["over"]
+    shape = over.reshape(-1, *(1,) * (turns["following"].ndim - 1))
+    turns["following"] = jnp.where(shape, turns["observation"], turns["following"])
+    return {name: turns[name] for name in FIELDS} | {"seen": turns["seen"] | over}
+
+
 def predictions(
     model: LearnedEnvironment, weights: chex.ArrayTree, observation: jax.Array, action: jax.Array
 ) -> jax.Array:
@@ -272,8 +285,8 @@ def meee(
 
     def init(start):
         q_key, model_key, key = jax.random.split(start.key, 3)
-        like = jax.eval_shape(transitions, *collected(setup.rollout, policy, start.key))
-        replay = no_turns({name: like[name] for name in FIELDS}, size)
+        like = jax.eval_shape(whole_turns, *collected(setup.rollout, policy, start.key))
+        replay = no_turns(like, size)
         first = replay["observation"][:1]
         weights = jax.vmap(lambda key: model.network.init(key, first, replay["action"][:1]))(
             jax.random.split(model_key, models)
@@ -320,8 +333,8 @@ def meee(
         return {"action_values": PerPosition(values), "confidence": PerPosition(confidence)}
 
     def after(value, outcome):
-        new = transitions(outcome.streams, outcome.rows)
-        replay, place = stored(value.replay, value.place, {name: new[name] for name in FIELDS})
+        new = whole_turns(outcome.streams, outcome.rows)
+        replay, place = stored(value.replay, value.place, new)
         key, model_key, start_key, key_of_turns, fit_key = jax.random.split(value.key, 5)
         value = value.replace(replay=replay, place=place, updates=value.updates + 1, key=key)
         value, of_model = models_fitted(

@@ -189,7 +189,7 @@ def pvp(
     where the policy goes wrong, see `overseen`. Its turns and the policy's go into two buffers, of
     which each draw takes half. Twins Q are fitted to `losses.proxy_value_loss` and, so that these
     values spread, to gamma max_a Q'(s', a) without a reward. The policy's step is
-    `losses.soft_policy_loss` with source="pvp". Only the overseer reads the environment's rewards.
+    `losses.boltzmann_imitation` with source="pvp". Only the overseer reads rewards.
 
     It fills `action_values`, and `intervened`, 1 at the overseer's turns: behaviour cloning of the
     interventions is a term with scale="intervened", without the other.

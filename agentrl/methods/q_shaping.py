@@ -67,7 +67,7 @@ def heuristics(
     play_key, key = jax.random.split(key)
     data = played(env, env_params, jnp.full(examples, noise), play_key, gamma=1.0, best=1.0)
     right = data.of_way == jax.random.bernoulli(key, correct, data.of_way.shape)
-    value = jnp.where(right, good, bad)
+    value = jnp.where(right, jnp.float32(good), jnp.float32(bad))
     # Those that are there stand in front, as `drawn` expects.
     order = jnp.argsort(~data.acted, stable=True)
     found = {
@@ -133,7 +133,7 @@ def q_shaping(
     and in the first `shaped` updates also from heuristic values of some actions, see `heuristics`:
     l = (y - Q)^2 + eta (q - Q)^2, halved, linear beyond 1. After that nothing is left of these but
     where learning starts from, so that a wrong heuristic costs time and no success. The policy's
-    step is `losses.soft_policy_loss` with source="q_shaping". examples=0 is the Q learner alone.
+    step is `losses.boltzmann_imitation` with source="q_shaping". examples=0 is the Q learner alone.
 
     Metrics: critic_error; q_shaping/weight, eta.
 

@@ -12,7 +12,7 @@ from agentrl.config import base_config, check_variant, env_section, section, ter
 from agentrl.methods.meee import meee
 
 ARMS = {
-    "sac": {"imagined": 0, "optimism": 0.0},
+    "plain": {"imagined": 0, "optimism": 0.0},
     "imagined": {"optimism": 0.0, "trust": 0.0},
     "weighted": {"optimism": 0.0},
     "optimistic": {"imagined": 0},
@@ -34,7 +34,7 @@ def get_config(variant: str = "meee") -> ml_collections.ConfigDict:
     config.objective.policy.weight = 0.0
     config.components.meee = section(meee, temperature=0.02, **ARMS[variant])
     config.objective.actor = term(
-        losses.soft_policy_loss, source="meee", scale="confidence", temperature=0.02
+        losses.boltzmann_imitation, source="meee", scale="confidence", temperature=0.02
     )
     config.learner.update(epochs=1, minibatches=4, normalize_advantage="none")
     config.optimizer.learning_rate = 1e-3

@@ -37,7 +37,7 @@ def get_config(variant: str = "pvp") -> ml_collections.ConfigDict:
             losses.behaviour_cloning, source="pvp", scale="intervened", during="rl"
         )
     else:
-        config.objective.actor = term(losses.soft_policy_loss, source="pvp", temperature=0.1)
+        config.objective.actor = term(losses.boltzmann_imitation, source="pvp", temperature=0.1)
     config.learner.update(epochs=1, minibatches=4, normalize_advantage="none")
     config.optimizer.learning_rate = 3e-3
     config.evaluation.update(every=20, episodes=512)

@@ -32,7 +32,7 @@ def get_config(variant: str = "right") -> ml_collections.ConfigDict:
     # The policy's own episodes only fill the replay.
     config.objective.policy.weight = 0.0
     config.components.q_shaping = section(q_shaping, **ARMS[variant])
-    config.objective.actor = term(losses.soft_policy_loss, source="q_shaping", temperature=0.02)
+    config.objective.actor = term(losses.boltzmann_imitation, source="q_shaping", temperature=0.02)
     config.learner.update(epochs=1, minibatches=4, normalize_advantage="none")
     config.optimizer.learning_rate = 1e-3
     config.evaluation.update(every=150, episodes=512)

@@ -81,6 +81,22 @@ def test_the_policy_goes_to_the_softmax_of_its_values():
     np.testing.assert_allclose(at(other) - at(q / 0.2), 0.2 * kl, atol=1e-6)
 
 
+def test_a_policy_that_gives_the_best_action_no_chance_is_taught_it():
+    """With pi = (1, 0) and Q = (0, 1) one gradient vanishes, and the other is pi less softmax."""
+    logits, q = jnp.float32([[[20.0, -20.0]]]), jnp.float32([[[0.0, 1.0]]])
+    slope = {
+        f: jax.grad(lambda x, f=f: f(x, q, temperature=0.1).sum())(logits)[0, 0]
+        for f in (losses.soft_policy_loss, losses.boltzmann_imitation)
+    }
+    np.testing.assert_allclose(slope[losses.soft_policy_loss], 0, atol=1e-6)
+    np.testing.assert_allclose(slope[losses.boltzmann_imitation], [1, -1], atol=1e-3)
+    both = losses.boltzmann_imitation(q / 0.1, q, temperature=0.1)
+    np.testing.assert_allclose(both, losses.categorical_entropy(q / 0.1), atol=1e-6)
+    legal = jnp.float32([[[20.0, -jnp.inf]]])
+    value, slope = jax.value_and_grad(lambda x: losses.boltzmann_imitation(x, q).sum())(legal)
+    assert value == 0 and np.isfinite(slope).all()
+
+
 def test_illegal_actions_and_padding_are_not_read():
     legal = jnp.array([[[True, False, True], [False, True, True]]])
     logits = jnp.where(legal, jnp.float32([0.1, 0.2, 0.3]), -jnp.inf)

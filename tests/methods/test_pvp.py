@@ -25,7 +25,7 @@ def config_of(**options):
     config = lake(size=2, max_steps_in_episode=4)
     config.objective.policy.weight = 0.0
     config.components.pvp = section(pvp, **SMALL | options)
-    config.objective.actor = term(losses.soft_policy_loss, source="pvp")
+    config.objective.actor = term(losses.boltzmann_imitation, source="pvp")
     return config
 
 

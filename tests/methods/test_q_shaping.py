@@ -22,7 +22,7 @@ def config_of(**options):
     config = lake(size=2, max_steps_in_episode=4)
     config.objective.policy.weight = 0.0
     config.components.q_shaping = section(q_shaping, **SMALL | options)
-    config.objective.actor = term(losses.soft_policy_loss, source="q_shaping")
+    config.objective.actor = term(losses.boltzmann_imitation, source="q_shaping")
     return config
 
 
