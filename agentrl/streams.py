@@ -129,7 +129,7 @@ FILLED_BY: dict[str, str] = {
     "imitation_weight": "component offline_values, rise or (of trees) siblings.positives of "
     "agentrl.methods",
     "logits": "a policy over arrays with discrete actions",
-    "action_values": "component meee of agentrl.methods, or one of your own",
+    "action_values": "component meee, pvp or q_shaping of agentrl.methods",
     "reference_kl": "a policy over arrays; for language policies use losses.kl",
 }
 
