@@ -315,7 +315,11 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "meee/confidence": ("Confidence in the models", "", "MEEE: weight of imagined turns, mean"),
         "pvp/takeovers": ("Turns of the overseer", "share", "PVP"),
         "pvp/interventions": ("Interventions", "turns", "of the overseer so far"),
-        "pvp/success_rate": ("Success of watched episodes", "share", "the overseer's help included"),
+        "pvp/success_rate": (
+            "Success of watched episodes",
+            "share",
+            "the overseer's help included",
+        ),
         "q_shaping/weight": ("Weight of heuristics", "", "Q-shaping: 0 once they are left"),
         "growing_batch/rows": (
             "Accepted rows",

@@ -15,8 +15,8 @@ ARMS = {
     "plain": {"imagined": 0, "optimism": 0.0},
     "imagined": {"optimism": 0.0, "trust": 0.0},
     "weighted": {"optimism": 0.0},
-    "optimistic": {"imagined": 0},
     "meee": {},
+    "two_candidates": {"optimism": 10.0},
 }
 VARIANTS = tuple(ARMS)
 
@@ -28,7 +28,9 @@ def get_config(variant: str = "meee") -> ml_collections.ConfigDict:
     config.updates = 150
     config.log_every = 10
     config.env = env_section("KeyDoor-v1", rooms=1)
-    config.policy = section(policies.scored_mlp, hidden=(64, 64))
+    config.policy = section(
+        policies.scored_mlp, candidates=2 if variant == "two_candidates" else 20, hidden=(64, 64)
+    )
     config.rollout = section(rollout.episodes, num_groups=8, group_size=1)
     # The policy's own episodes only fill the replay.
     config.objective.policy.weight = 0.0

@@ -15,7 +15,6 @@ ARMS = {
     "none": {"examples": 0},
     "right": {},
     "wrong": {"correct": 0.0},
-    "wrong_forever": {"correct": 0.0, "forever": True},
 }
 VARIANTS = tuple(ARMS)
 
