@@ -318,7 +318,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "pvp/success_rate": (
             "Success of watched episodes",
             "share",
-            "the overseer's help included",
+            "with its help",
         ),
         "q_shaping/weight": ("Weight of heuristics", "", "Q-shaping: 0 once they are left"),
         "growing_batch/rows": (
