@@ -122,9 +122,10 @@ def test_without_heuristics_it_is_the_q_learner():
     assert plain[3].carry["q_shaping"].told is None and metrics[0]["q_shaping/weight"] == 0
     _, other, _ = train(config_of(weight=0.0, shaped=0), 3)
     _, off, _ = train(config_of(q_init=False, policy_init=False, shaped=0), 3)
-    assert distance(off[3].params, other[3].params) == 0
+    assert distance(off[3].params, other[3].params) < 1e-6
+    assert distance(plain[3].params, other[3].params) < 1e-6
     _, shaped, _ = train(config_of(), 3)
-    assert distance(shaped[3].params, other[3].params) > 0
+    assert distance(shaped[3].params, other[3].params) > 1e-4
 
 
 def test_the_policy_waits_without_its_start():
