@@ -212,9 +212,10 @@ def pvp(
       ValueError: another kind of policy or environment, no expert, or an option outside its range.
 
     References:
-      As `losses.proxy_value_loss`. In the code there is one network without an actor where actions
-      are discrete; the twins and an actor are of its continuous version, in which the regression
-      leaves the first turn of an intervention out. There a person watches.
+      Peng et al. (2023), https://arxiv.org/abs/2502.03369; see `losses.proxy_value_loss`. A person
+      watches there. With discrete actions the code has one network and no actor; twins and an actor
+      are of its continuous version, in which the regression leaves out the first turn of an
+      intervention.
     """
     env, env_params = required(
         setup, "pvp", "arrays", one_agent=True, one_environment=True, discrete=True, in_graph=True,

@@ -25,7 +25,8 @@ PATH = "config.components.q_shaping"
 _COUNT, _SIZE, _PART = {"low": 0}, {"low": 1}, {"low": 0.0, "high": 1.0}
 _ABOVE = {"low": 0.0, "above": True, "below": True}
 RANGES: dict[str, dict[str, Any]] = {
-    "examples": _COUNT, "correct": _PART, "noise": _PART, "weight": {"low": 0.0, "below": True},
+    "examples": _COUNT, "good": {"low": 0.0, "below": True}, "bad": {"low": 0.0, "below": True},
+    "correct": _PART, "noise": _PART, "weight": {"low": 0.0, "below": True},
     "shaped": _COUNT, "gamma": _PART, "hidden": _SIZE, "learning_rate": _ABOVE,
     "rate": _PART | {"above": True}, "steps": _COUNT, "batch": _SIZE, "rows": {"low": 2},
     "size": _SIZE,
@@ -164,7 +165,7 @@ def q_shaping(
     if examples:
         check_expert(env, env_params)
     numbers = {
-        "examples": examples, "correct": correct, "noise": noise, "weight": weight,
+        "examples": examples, "good": good, "bad": bad, "correct": correct, "noise": noise, "weight": weight,
         "shaped": shaped, "gamma": gamma, "hidden": hidden, "learning_rate": learning_rate,
         "rate": rate, "steps": steps, "batch": batch, "rows": rows, "size": size,
     }  # fmt: skip
