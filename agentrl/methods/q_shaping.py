@@ -165,8 +165,9 @@ def q_shaping(
     if examples:
         check_expert(env, env_params)
     numbers = {
-        "examples": examples, "good": good, "bad": bad, "correct": correct, "noise": noise, "weight": weight,
-        "shaped": shaped, "gamma": gamma, "hidden": hidden, "learning_rate": learning_rate,
+        "examples": examples, "good": good, "bad": bad, "correct": correct, "noise": noise,
+        "weight": weight, "shaped": shaped, "gamma": gamma, "hidden": hidden,
+        "learning_rate": learning_rate,
         "rate": rate, "steps": steps, "batch": batch, "rows": rows, "size": size,
     }  # fmt: skip
     for name, number in numbers.items():

@@ -15,7 +15,6 @@ ARMS = {
     "pvp": {},
     "labels": {"propagation": 0.0},
     "one_buffer": {"buffers": "one"},
-    "unwatched": {"watched": 0.0},
     "bc": {"steps": 0},
 }
 VARIANTS = tuple(ARMS)

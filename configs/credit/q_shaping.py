@@ -13,8 +13,9 @@ from agentrl.methods.q_shaping import q_shaping
 
 ARMS = {
     "none": {"examples": 0},
-    "right": {},
-    "wrong": {"correct": 0.0},
+    "right": {"good": 0.1},
+    "wrong": {"good": 0.1, "correct": 0.0},
+    "large": {},
 }
 VARIANTS = tuple(ARMS)
 
