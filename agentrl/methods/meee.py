@@ -1,8 +1,9 @@
 """MEEE: a soft actor-critic with an ensemble of models, whose disagreement says where to look and
 how much to believe."""
 
+import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -12,14 +13,22 @@ from flax import struct
 
 from agentrl import losses
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Inputs, Setup, Source
+from agentrl.learner.component import (
+    Component,
+    Context,
+    InitInputs,
+    Inputs,
+    Setup,
+    Source,
+    UpdateResult,
+)
 from agentrl.learner.required import required
 from agentrl.methods.archer import stored
 from agentrl.methods.by_turn import collected, transitions
 from agentrl.methods.networks import observations
 from agentrl.methods.twin_q import Critic, TwinQ, drawn, fitted, no_turns, rows_of, weighted_mean
 from agentrl.methods.world_model import LearnedEnvironment, model_loss
-from agentrl.streams import PerPosition
+from agentrl.streams import PerPosition, Rows
 
 PATH = "config.components.meee"
 # The fields of a turn that is learnt from.
@@ -198,6 +207,136 @@ def models_fitted(
     return value.replace(weights=weights, opt_state=opt_state), found
 
 
+def score(
+    model: LearnedEnvironment,
+    twins: TwinQ,
+    critic: chex.ArrayTree,
+    weights: chex.ArrayTree,
+    coefficient: jax.Array,
+    observation: jax.Array,
+) -> jax.Array:
+    """`losses.upper_confidence` of each action in n observations, f32[n, A]."""
+    apart = coefficient * deviations(model, weights, observation)
+    return losses.upper_confidence(twins.lower(critic, observation), apart)
+
+
+class Options(NamedTuple):
+    """The options of `meee`."""
+
+    models: int
+    imagined: int
+    horizon: int
+    trust: float
+    optimism: float
+    temperature: float
+    gamma: float
+    hidden: int
+    learning_rate: float
+    model_learning_rate: float
+    rate: float
+    steps: int
+    model_steps: int
+    batch: int
+    rows: int
+    size: int
+    warm_up: int
+
+
+class Learner(NamedTuple):
+    """The hooks of the component, with what they are made of."""
+
+    policy: Any
+    rollout: Any
+    model: LearnedEnvironment
+    twins: TwinQ
+    adam: optax.GradientTransformation
+    of_models: optax.GradientTransformation
+    options: Options
+
+    def init(self, start: InitInputs) -> Believed:
+        """Untrained critics and models, and an empty replay."""
+        number, model = self.options, self.model
+        q_key, model_key, key = jax.random.split(start.key, 3)
+        like = jax.eval_shape(whole_turns, *collected(self.rollout, self.policy, start.key))
+        replay = no_turns(like, number.size)
+        first = replay["observation"][:1]
+        weights = jax.vmap(lambda key: model.network.init(key, first, replay["action"][:1]))(
+            jax.random.split(model_key, number.models)
+        )
+        unreal = None
+        if number.imagined:
+            unreal = no_turns(replay, number.imagined * number.horizon)
+            unreal["confidence"] = jnp.ones(number.imagined * number.horizon)
+        zero = jnp.zeros((), jnp.int32)
+        return Believed(
+            self.twins.created(q_key, first, self.adam), weights,
+            jax.vmap(self.of_models.init)(weights), replay, zero, unreal, zero, key,
+        )  # fmt: skip
+
+    def before(self, value: Believed, params: Any, key: jax.Array) -> Inputs:
+        """The parameters that act, with a score if there is one."""
+        del key
+        if not self.options.optimism:
+            return Inputs()
+        ready = value.updates >= self.options.warm_up
+        coefficient = jnp.where(ready, self.options.optimism, 0.0)
+        of_run = functools.partial(score, self.model, self.twins)
+        asked = jax.tree_util.Partial(of_run, value.critic.params, value.weights, coefficient)
+        return Inputs(params={**params, "score": asked})
+
+    def make(self, context: Context, sources: Any) -> tuple[None, Rows]:
+        """Rows of real turns, and of imagined ones behind them."""
+        del sources
+        count = self.options.rows
+        turns = mixed(context.value, count, context.key)
+        unreal = jnp.arange(count) >= count - count // 2
+        return None, rows_of(turns, unreal & bool(self.options.imagined))
+
+    def annotate(self, context: Context, streams: Any, rows: Rows) -> dict[str, PerPosition]:
+        """Q of all actions, and the confidence in what is imagined."""
+        value, (seen, there) = context.value, observations(rows)
+        shape, trust = rows.tokens.shape, self.options.trust
+        action = jnp.where(there, rows.tokens.reshape(-1), 0)
+        confidence = jnp.ones(shape)
+        if streams is None and self.options.imagined:
+            means = predictions(self.model, value.weights, seen, action)
+            apart = losses.ensemble_deviation(means)
+            weight = losses.confidence_weight(apart, temperature=trust).reshape(shape)
+            confidence = jnp.where(rows.turn > 0, weight, 1.0)
+        values = self.twins.lower(value.critic.params, seen).reshape(*shape, -1)
+        return {"action_values": PerPosition(values), "confidence": PerPosition(confidence)}
+
+    def after(self, value: Believed, outcome: UpdateResult) -> tuple[Believed, dict[str, Any]]:
+        """The value after the steps of models and critics."""
+        number, policy = self.options, self.policy
+        new = whole_turns(outcome.streams, outcome.rows)
+        replay, place = stored(value.replay, value.place, new)
+        key, model_key, start_key, key_of_turns, fit_key = jax.random.split(value.key, 5)
+        value = value.replace(replay=replay, place=place, updates=value.updates + 1, key=key)
+        value, of_model = models_fitted(
+            self.model, self.of_models, value, model_key,
+            steps=number.model_steps, batch=number.batch,
+        )  # fmt: skip
+        if number.imagined:
+            start = drawn(replay, number.imagined, start_key)
+            unreal = imagine(
+                self.model, value.weights, policy, outcome.params, start, key_of_turns,
+                horizon=number.horizon, trust=number.trust,
+            )  # fmt: skip
+            unreal["acted"] = unreal["acted"] & (value.updates >= number.warm_up)
+            value = value.replace(imagined=unreal)
+
+        def loss_of(params, slow, key):
+            turns = mixed(value, number.batch, key)
+            logits, _, _ = policy.step(outcome.params, None, turns["following"])
+            soft = {"gamma": number.gamma, "temperature": number.temperature}
+            return critic_loss(self.twins, params, slow, turns, logits, **soft)
+
+        keys = jax.random.split(fit_key, number.steps)
+        critic, found = fitted(value.critic, self.adam, loss_of, keys, rate=number.rate)
+        return value.replace(critic=critic), told(found, of_model, value.imagined)
+
+
 def meee(
     setup: Setup,
     *,
@@ -277,94 +416,23 @@ def meee(
             f"{PATH}.optimism={optimism} with a policy that takes no score: set config.policy = "
             "section(policies.scored_mlp), or optimism=0"
         )
-    shape, names = tuple(env.observation_shape), tuple(env.action_names)
-    model = LearnedEnvironment(shape=shape, codes=env.num_codes, actions=names, hidden=hidden)
-    twins, adam = TwinQ.of(env, hidden), optax.adam(learning_rate)
-    of_models = optax.adam(model_learning_rate)
-    soft = {"gamma": gamma, "temperature": temperature}
-
-    def init(start):
-        q_key, model_key, key = jax.random.split(start.key, 3)
-        like = jax.eval_shape(whole_turns, *collected(setup.rollout, policy, start.key))
-        replay = no_turns(like, size)
-        first = replay["observation"][:1]
-        weights = jax.vmap(lambda key: model.network.init(key, first, replay["action"][:1]))(
-            jax.random.split(model_key, models)
-        )
-        unreal = None
-        if imagined:
-            unreal = no_turns(replay, imagined * horizon)
-            unreal["confidence"] = jnp.ones(imagined * horizon)
-        zero = jnp.zeros((), jnp.int32)
-        return Believed(
-            twins.created(q_key, first, adam), weights, jax.vmap(of_models.init)(weights),
-            replay, zero, unreal, zero, key,
-        )  # fmt: skip
-
-    def score(critic, weights, coefficient, observation):
-        apart = deviations(model, weights, observation)
-        return losses.upper_confidence(
-            twins.lower(critic, observation), coefficient * apart, coefficient=1.0
-        )
-
-    def before(value, params, key):
-        del key
-        if not optimism:
-            return Inputs()
-        coefficient = jnp.where(value.updates >= warm_up, optimism, 0.0)
-        asked = jax.tree_util.Partial(score, value.critic.params, value.weights, coefficient)
-        return Inputs(params={**params, "score": asked})
-
-    def make(context, sources):
-        turns = mixed(context.value, rows, context.key)
-        unreal = jnp.arange(rows) >= rows - rows // 2 if imagined else jnp.zeros(rows, bool)
-        return None, rows_of(turns, unreal)
-
-    def annotate(context, streams, rows):
-        value, (seen, there) = context.value, observations(rows)
-        shape = rows.tokens.shape
-        action = jnp.where(there, rows.tokens.reshape(-1), 0)
-        confidence = jnp.ones(shape)
-        if streams is None and imagined:
-            apart = losses.ensemble_deviation(predictions(model, value.weights, seen, action))
-            weight = losses.confidence_weight(apart, temperature=trust).reshape(shape)
-            confidence = jnp.where(rows.turn > 0, weight, 1.0)
-        values = twins.lower(value.critic.params, seen).reshape(*shape, -1)
-        return {"action_values": PerPosition(values), "confidence": PerPosition(confidence)}
-
-    def after(value, outcome):
-        new = whole_turns(outcome.streams, outcome.rows)
-        replay, place = stored(value.replay, value.place, new)
-        key, model_key, start_key, key_of_turns, fit_key = jax.random.split(value.key, 5)
-        value = value.replace(replay=replay, place=place, updates=value.updates + 1, key=key)
-        value, of_model = models_fitted(
-            model, of_models, value, model_key, steps=model_steps, batch=batch
-        )
-        if imagined:
-            unreal = imagine(
-                model, value.weights, policy, outcome.params,
-                drawn(replay, imagined, start_key), key_of_turns, horizon=horizon, trust=trust,
-            )  # fmt: skip
-            unreal["acted"] = unreal["acted"] & (value.updates >= warm_up)
-            value = value.replace(imagined=unreal)
-
-        def loss_of(params, slow, key):
-            turns = mixed(value, batch, key)
-            logits, _, _ = policy.step(outcome.params, None, turns["following"])
-            return critic_loss(twins, params, slow, turns, logits, **soft)
-
-        keys = jax.random.split(fit_key, steps)
-        critic, found = fitted(value.critic, adam, loss_of, keys, rate=rate)
-        return value.replace(critic=critic), told(found, of_model, value.imagined)
-
-    fills = ("action_values", "confidence")
+    model = LearnedEnvironment(
+        shape=tuple(env.observation_shape),
+        codes=env.num_codes,
+        actions=tuple(env.action_names),
+        hidden=hidden,
+    )
+    one = Learner(
+        policy, setup.rollout, model, TwinQ.of(env, hidden), optax.adam(learning_rate),
+        optax.adam(model_learning_rate), Options(**numbers),
+    )  # fmt: skip
     return Component(
-        init=init,
-        before=before,
-        source=Source(make, reads=("rollout",)),
-        annotate=annotate,
-        after=after,
-        fills=fills,
+        init=one.init,
+        before=one.before,
+        source=Source(one.make, reads=("rollout",)),
+        annotate=one.annotate,
+        after=one.after,
+        fills=("action_values", "confidence"),
     )
 
 

@@ -2,7 +2,7 @@
 read."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import chex
 import jax
@@ -12,13 +12,20 @@ from flax import struct
 
 from agentrl import losses
 from agentrl.checks import check_choice, check_range
-from agentrl.learner.component import Component, Setup, Source
+from agentrl.learner.component import (
+    Component,
+    Context,
+    InitInputs,
+    Setup,
+    Source,
+    UpdateResult,
+)
 from agentrl.learner.required import required
 from agentrl.methods.archer import stored
 from agentrl.methods.networks import observations
 from agentrl.methods.twin_q import Critic, TwinQ, drawn, fitted, no_turns, rows_of
 from agentrl.players.scripted import check_expert
-from agentrl.streams import PerPosition
+from agentrl.streams import PerPosition, Rows
 
 Buffers = Literal["two", "one"]
 
@@ -164,6 +171,97 @@ def critic_loss(
     return jnp.sum(total) / jnp.maximum(jnp.sum(there), 1)
 
 
+def metrics_of(
+    told: Mapping[str, jax.Array], asked: jax.Array, found: jax.Array
+) -> dict[str, jax.Array]:
+    """The metrics of an update: of its episodes [episodes, T] and its losses f32[steps]."""
+    solved = jnp.any(told["success"], axis=1)
+    numbers = {
+        "critic_error": (jnp.sum(found), found.size),
+        "pvp/takeovers": (jnp.sum(told["takeover"]), jnp.sum(told["acted"])),
+        "pvp/interventions": (asked, 1),
+        "pvp/success_rate": (jnp.sum(solved), solved.size),
+    }
+    return {
+        name: jnp.stack([jnp.asarray(x, jnp.float32) for x in pair])
+        for name, pair in numbers.items()
+    }
+
+
+class Learner(NamedTuple):
+    """The hooks of the component, with what they are made of. watch: options of `overseen`;
+    of_loss: of `critic_loss`. human: whether the overseer's turns have a buffer of their own."""
+
+    policy: Any
+    env: Any
+    env_params: Any
+    twins: TwinQ
+    adam: optax.GradientTransformation
+    watch: Mapping[str, Any]
+    of_loss: Mapping[str, float]
+    human: bool
+    rate: float
+    episodes: int
+    steps: int
+    batch: int
+    rows: int
+    size: int
+
+    def play(self, acting: chex.ArrayTree, key: jax.Array) -> dict[str, jax.Array]:
+        """Episodes of the policy that the overseer watches, [episodes, T, ...]."""
+
+        def one(key):
+            return overseen(self.env, self.env_params, self.policy, acting, key, **self.watch)
+
+        return jax.vmap(one)(jax.random.split(key, self.episodes))
+
+    def init(self, start: InitInputs) -> Overseen:
+        """Untrained twins, and empty buffers."""
+        acting = self.policy.init(start.key)
+        played = jax.eval_shape(self.play, acting, start.key)
+        turns = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), played)
+        empty = no_turns(turns, self.size)
+        zero, (new, key) = jnp.zeros((), jnp.int32), jax.random.split(start.key)
+        critic = self.twins.created(new, empty["observation"][:1], self.adam)
+        return Overseen(critic, empty, empty, jnp.zeros(2, jnp.int32), zero, key)
+
+    def make(self, context: Context, sources: Any) -> tuple[None, Rows]:
+        """Rows of both buffers."""
+        del sources
+        turns = halves(context.value.human, context.value.novice, self.rows, context.key)
+        return None, rows_of(turns, turns["takeover"].astype(jnp.int32))
+
+    def annotate(self, context: Context, streams: Any, rows: Rows) -> dict[str, PerPosition]:
+        """Q of all actions, and which turns were the overseer's."""
+        seen, _ = observations(rows)
+        values = self.twins.lower(context.value.critic.params, seen)
+        by_overseer = (rows.turn > 0) & rows.loss_mask & (streams is None)
+        return {
+            "action_values": PerPosition(values.reshape(*rows.tokens.shape, -1)),
+            "intervened": PerPosition(by_overseer * 1.0),
+        }
+
+    def after(self, value: Overseen, outcome: UpdateResult) -> tuple[Overseen, dict[str, Any]]:
+        """The value after watched episodes and the twins' steps."""
+        key, play_key, fit_key = jax.random.split(value.key, 3)
+        told = self.play(outcome.params, play_key)
+        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), told)
+        by_human = flat["takeover"] & self.human
+        others = flat["acted"] & ~by_human
+        human, one = stored(value.human, value.places[0], flat | {"acted": by_human})
+        novice, two = stored(value.novice, value.places[1], flat | {"acted": others})
+        asked = value.asked + jnp.sum(flat["takeover"], dtype=jnp.int32)
+
+        def loss_of(params, slow, key):
+            turns = halves(human, novice, self.batch, key)
+            return critic_loss(self.twins, params, slow, turns, **self.of_loss)
+
+        keys = jax.random.split(fit_key, self.steps)
+        critic, found = fitted(value.critic, self.adam, loss_of, keys, rate=self.rate)
+        new = Overseen(critic, human, novice, jnp.stack([one, two]), asked, key)
+        return new, metrics_of(told, asked, found)
+
+
 def pvp(
     setup: Setup,
     *,
@@ -231,72 +329,14 @@ def pvp(
     for name, number in numbers.items():
         check_range(f"{PATH}.{name}", number, **RANGES[name])
     check_choice(f"{PATH}.buffers", buffers, get_args(Buffers))
-    twins, adam = TwinQ.of(env, hidden), optax.adam(learning_rate)
-    of_loss = {"gamma": gamma, "bound": bound, "propagation": propagation}
-    watch = {"watched": watched, "tolerance": tolerance, "release": release, "gamma": gamma}
-
-    def play(acting, key):
-        one = lambda key: overseen(env, env_params, setup.policy, acting, key, **watch)  # noqa: E731
-        return jax.vmap(one)(jax.random.split(key, episodes))
-
-    def init(start):
-        acting = setup.policy.init(start.key)
-        turns = jax.eval_shape(lambda: jax.tree.map(lambda x: x[0], play(acting, start.key)))
-        empty = no_turns(turns, size)
-        zero, (new, key) = jnp.zeros((), jnp.int32), jax.random.split(start.key)
-        critic = twins.created(new, empty["observation"][:1], adam)
-        return Overseen(critic, empty, empty, jnp.zeros(2, jnp.int32), zero, key)
-
-    def make(context, sources):
-        turns = halves(context.value.human, context.value.novice, rows, context.key)
-        return None, rows_of(turns, turns["takeover"].astype(jnp.int32))
-
-    def annotate(context, streams, rows):
-        seen, _ = observations(rows)
-        values = twins.lower(context.value.critic.params, seen)
-        by_overseer = (rows.turn > 0) & rows.loss_mask & (streams is None)
-        return {
-            "action_values": PerPosition(values.reshape(*rows.tokens.shape, -1)),
-            "intervened": PerPosition(by_overseer * 1.0),
-        }
-
-    def after(value, outcome):
-        key, play_key, fit_key = jax.random.split(value.key, 3)
-        told = play(outcome.params, play_key)
-        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), told)
-        human = flat["takeover"] & (buffers == "two")
-        kept, places = [], []
-        for number, mine in enumerate((human, flat["acted"] & ~human)):
-            into = (value.human, value.novice)[number]
-            replay, place = stored(into, value.places[number], flat | {"acted": mine})
-            kept, places = [*kept, replay], [*places, place]
-        asked = value.asked + jnp.sum(flat["takeover"], dtype=jnp.int32)
-
-        def loss_of(params, slow, key):
-            return critic_loss(twins, params, slow, halves(*kept, batch, key), **of_loss)
-
-        critic, found = fitted(
-            value.critic, adam, loss_of, jax.random.split(fit_key, steps), rate=rate
-        )
-        new = Overseen(critic, *kept, jnp.stack(places), asked, key)
-        return new, metrics_of(told, asked, found)
-
+    one = Learner(
+        setup.policy, env, env_params, TwinQ.of(env, hidden), optax.adam(learning_rate),
+        watch={"watched": watched, "tolerance": tolerance, "release": release, "gamma": gamma},
+        of_loss={"gamma": gamma, "bound": bound, "propagation": propagation},
+        human=buffers == "two", rate=rate, episodes=episodes, steps=steps, batch=batch, rows=rows,
+        size=size,
+    )  # fmt: skip
     fills = ("action_values", "intervened")
-    return Component(init=init, source=Source(make), annotate=annotate, after=after, fills=fills)
-
-
-def metrics_of(
-    told: Mapping[str, jax.Array], asked: jax.Array, found: jax.Array
-) -> dict[str, jax.Array]:
-    """The metrics of an update: of its episodes [episodes, T] and its losses f32[steps]."""
-    solved = jnp.any(told["success"], axis=1)
-    numbers = {
-        "critic_error": (jnp.sum(found), found.size),
-        "pvp/takeovers": (jnp.sum(told["takeover"]), jnp.sum(told["acted"])),
-        "pvp/interventions": (asked, 1),
-        "pvp/success_rate": (jnp.sum(solved), solved.size),
-    }
-    return {
-        name: jnp.stack([jnp.asarray(x, jnp.float32) for x in pair])
-        for name, pair in numbers.items()
-    }
+    return Component(
+        init=one.init, source=Source(one.make), annotate=one.annotate, after=one.after, fills=fills
+    )

@@ -1,7 +1,7 @@
 """Q-shaping: a Q learner that is told values of some actions first, and then learns without."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -11,7 +11,14 @@ from flax import struct
 
 from agentrl import losses
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Setup, Source
+from agentrl.learner.component import (
+    Component,
+    Context,
+    InitInputs,
+    Setup,
+    Source,
+    UpdateResult,
+)
 from agentrl.learner.required import required
 from agentrl.methods.archer import stored
 from agentrl.methods.by_turn import collected, transitions
@@ -19,7 +26,7 @@ from agentrl.methods.networks import observations
 from agentrl.methods.transitions import played
 from agentrl.methods.twin_q import Critic, TwinQ, drawn, fitted, no_turns, rows_of
 from agentrl.players.scripted import check_expert
-from agentrl.streams import PerPosition
+from agentrl.streams import PerPosition, Rows
 
 PATH = "config.components.q_shaping"
 _COUNT, _SIZE, _PART = {"low": 0}, {"low": 1}, {"low": 0.0, "high": 1.0}
@@ -103,6 +110,95 @@ def _regression(twins, params, turns, target):
     return jnp.sum(each) / jnp.maximum(jnp.sum(there), 1)
 
 
+class Learner(NamedTuple):
+    """The hooks of the component, with what they are made of. values: options of `heuristics`, of
+    no `examples` there are none."""
+
+    policy: Any
+    rollout: Any
+    env: Any
+    env_params: Any
+    twins: TwinQ
+    adam: optax.GradientTransformation
+    values: Mapping[str, Any]
+    weight: float
+    shaped: int
+    forever: bool
+    policy_init: bool
+    gamma: float
+    rate: float
+    steps: int
+    batch: int
+    rows: int
+    size: int
+
+    def shapes(self, updates: jax.Array) -> jax.Array:
+        """Whether heuristics count after so many updates, bool[]."""
+        return jnp.ones((), bool) if self.forever else updates < self.shaped
+
+    def init(self, start: InitInputs) -> Shaped:
+        """Untrained twins, an empty replay, and the heuristics."""
+        new, told_key, key = jax.random.split(start.key, 3)
+        like = jax.eval_shape(transitions, *collected(self.rollout, self.policy, start.key))
+        replay = no_turns({name: like[name] for name in FIELDS}, self.size)
+        critic = self.twins.created(new, replay["observation"][:1], self.adam)
+        told = None
+        if self.values["examples"]:
+            told = heuristics(self.env, self.env_params, told_key, **self.values)
+        zero = jnp.zeros((), jnp.int32)
+        return Shaped(critic, replay, zero, told, zero, key)
+
+    def make(self, context: Context, sources: Any) -> tuple[None, Rows]:
+        """Rows of own turns, and at first half of them of the heuristics' states."""
+        del sources
+        value, (key, told_key) = context.value, jax.random.split(context.key)
+        turns = drawn(value.replay, self.rows, key)
+        if value.told is None:
+            return None, rows_of(turns)
+        if not self.policy_init:
+            waits = value.updates < self.shaped
+            return None, rows_of(turns | {"acted": turns["acted"] & ~waits})
+        told = drawn(value.told, self.rows, told_key)
+        mine = self.shapes(value.updates) & (jnp.arange(self.rows) < self.rows // 2)
+
+        def pick(name):
+            own = turns[name]
+            return jnp.where(mine.reshape(-1, *(1,) * (own.ndim - 1)), told[name], own)
+
+        return None, rows_of({name: pick(name) for name in ("observation", "action", "acted")})
+
+    def annotate(self, context: Context, streams: Any, rows: Rows) -> dict[str, PerPosition]:
+        """Q of all actions."""
+        del streams
+        seen, _ = observations(rows)
+        q = self.twins.lower(context.value.critic.params, seen)
+        return {"action_values": PerPosition(q.reshape(*rows.tokens.shape, -1))}
+
+    def after(self, value: Shaped, outcome: UpdateResult) -> tuple[Shaped, dict[str, Any]]:
+        """The value after the twins' steps."""
+        key, fit_key = jax.random.split(value.key)
+        new = transitions(outcome.streams, outcome.rows)
+        replay, place = stored(value.replay, value.place, {name: new[name] for name in FIELDS})
+        eta = jnp.where(self.shapes(value.updates), self.weight, 0.0)
+
+        def loss_of(params, slow, key):
+            key, told_key = jax.random.split(key)
+            told = None if value.told is None else drawn(value.told, self.batch, told_key)
+            turns = drawn(replay, self.batch, key)
+            return critic_loss(self.twins, params, slow, turns, told, eta, gamma=self.gamma)
+
+        keys = jax.random.split(fit_key, self.steps)
+        critic, found = fitted(value.critic, self.adam, loss_of, keys, rate=self.rate)
+        now = eta * (value.told is not None)
+        value = value.replace(
+            critic=critic, replay=replay, place=place, updates=value.updates + 1, key=key
+        )
+        return value, {
+            "critic_error": jnp.stack([jnp.sum(found), jnp.float32(found.size)]),
+            "q_shaping/weight": jnp.stack([now, jnp.ones(())]),
+        }
+
+
 def q_shaping(
     setup: Setup,
     *,
@@ -172,69 +268,17 @@ def q_shaping(
     }  # fmt: skip
     for name, number in numbers.items():
         check_range(f"{PATH}.{name}", number, **RANGES[name])
-    twins, adam = TwinQ.of(env, hidden), optax.adam(learning_rate)
     values = {"examples": examples, "noise": noise, "correct": correct, "good": good, "bad": bad}
-
-    def shapes(updates):
-        return jnp.ones((), bool) if forever else updates < shaped
-
-    def init(start):
-        new, told_key, key = jax.random.split(start.key, 3)
-        like = jax.eval_shape(transitions, *collected(setup.rollout, setup.policy, start.key))
-        replay = no_turns({name: like[name] for name in FIELDS}, size)
-        critic = twins.created(new, replay["observation"][:1], adam)
-        told = heuristics(env, env_params, told_key, **values) if examples else None
-        zero = jnp.zeros((), jnp.int32)
-        return Shaped(critic, replay, zero, told, zero, key)
-
-    def make(context, sources):
-        value, (key, told_key) = context.value, jax.random.split(context.key)
-        names = ("observation", "action", "acted")
-        turns = {name: x for name, x in drawn(value.replay, rows, key).items() if name in names}
-        if value.told is None:
-            return None, rows_of(turns)
-        now, told = shapes(value.updates), drawn(value.told, rows, told_key)
-        if not policy_init:
-            return None, rows_of(turns | {"acted": turns["acted"] & ~(value.updates < shaped)})
-        mine = now & (jnp.arange(rows) < rows // 2)
-
-        def pick(x, y):
-            return jnp.where(mine.reshape(-1, *(1,) * (x.ndim - 1)), y, x)
-
-        return None, rows_of({name: pick(turns[name], told[name]) for name in names})
-
-    def annotate(context, streams, rows):
-        seen, _ = observations(rows)
-        q = twins.lower(context.value.critic.params, seen)
-        return {"action_values": PerPosition(q.reshape(*rows.tokens.shape, -1))}
-
-    def after(value, outcome):
-        key, fit_key = jax.random.split(value.key)
-        new = transitions(outcome.streams, outcome.rows)
-        replay, place = stored(value.replay, value.place, {name: new[name] for name in FIELDS})
-        eta = jnp.where(shapes(value.updates), weight * q_init, 0.0)
-
-        def loss_of(params, slow, key):
-            key, told_key = jax.random.split(key)
-            told = None if value.told is None else drawn(value.told, batch, told_key)
-            turns = drawn(replay, batch, key)
-            return critic_loss(twins, params, slow, turns, told, eta, gamma=gamma)
-
-        critic, found = fitted(
-            value.critic, adam, loss_of, jax.random.split(fit_key, steps), rate=rate
-        )
-        value = value.replace(
-            critic=critic, replay=replay, place=place, updates=value.updates + 1, key=key
-        )
-        return value, {
-            "critic_error": jnp.stack([jnp.sum(found), jnp.float32(found.size)]),
-            "q_shaping/weight": jnp.stack([eta * (value.told is not None), jnp.ones(())]),
-        }
-
+    one = Learner(
+        setup.policy, setup.rollout, env, env_params, TwinQ.of(env, hidden),
+        optax.adam(learning_rate), values, weight=weight * q_init, shaped=shaped, forever=forever,
+        policy_init=policy_init, gamma=gamma, rate=rate, steps=steps, batch=batch, rows=rows,
+        size=size,
+    )  # fmt: skip
     return Component(
-        init=init,
-        source=Source(make, reads=("rollout",)),
-        annotate=annotate,
-        after=after,
+        init=one.init,
+        source=Source(one.make, reads=("rollout",)),
+        annotate=one.annotate,
+        after=one.after,
         fills=("action_values",),
     )
