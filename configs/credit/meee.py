@@ -12,10 +12,11 @@ from agentrl.config import base_config, check_variant, env_section, section, ter
 from agentrl.methods.meee import meee
 
 ARMS = {
+    "meee": {},
     "plain": {"imagined": 0, "optimism": 0.0},
+    "plain_soft": {"imagined": 0, "optimism": 0.0},
     "imagined": {"optimism": 0.0, "trust": 0.0},
     "weighted": {"optimism": 0.0},
-    "meee": {},
     "two_candidates": {"optimism": 10.0},
 }
 VARIANTS = tuple(ARMS)
@@ -35,9 +36,8 @@ def get_config(variant: str = "meee") -> ml_collections.ConfigDict:
     # The policy's own episodes only fill the replay.
     config.objective.policy.weight = 0.0
     config.components.meee = section(meee, temperature=0.02, **ARMS[variant])
-    config.objective.actor = term(
-        losses.boltzmann_imitation, source="meee", scale="confidence", temperature=0.02
-    )
+    loss = losses.soft_policy_loss if variant == "plain_soft" else losses.boltzmann_imitation
+    config.objective.actor = term(loss, source="meee", scale="confidence", temperature=0.02)
     config.learner.update(epochs=1, minibatches=4, normalize_advantage="none")
     config.optimizer.learning_rate = 1e-3
     config.evaluation.update(every=150, episodes=512)

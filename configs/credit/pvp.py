@@ -14,7 +14,6 @@ from agentrl.methods.pvp import pvp
 ARMS = {
     "pvp": {},
     "labels": {"propagation": 0.0},
-    "one_buffer": {"buffers": "one"},
     "bc": {"steps": 0},
 }
 VARIANTS = tuple(ARMS)

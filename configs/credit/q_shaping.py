@@ -12,8 +12,8 @@ from agentrl.config import base_config, check_variant, env_section, section, ter
 from agentrl.methods.q_shaping import q_shaping
 
 ARMS = {
-    "none": {"examples": 0},
     "right": {"good": 0.1},
+    "none": {"examples": 0},
     "wrong": {"good": 0.1, "correct": 0.0},
     "large": {},
 }
