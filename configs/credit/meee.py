@@ -1,8 +1,13 @@
-r"""KeyDoor by a soft actor-critic with an ensemble of models (MEEE), or with less of it.
+"""One locked room by critics with a replay, and an ensemble of models for them (MEEE).
 
 Yao et al. (2021), https://arxiv.org/abs/2107.01825; code YaoYao1995/MEEE c4d6612 (its arithmetic).
+"plain" imagines nothing and chooses by itself, "weighted" imagines with confidence, "imagined"
+without; "meee" also takes the best of 20 candidates.
 
     python -m launchers.train --config=configs/credit/meee.py:meee --workdir=runs/meee
+
+Five seeds, 1,200 episodes, a minute or two of processor time. Success of 512 tasks: plain 0.66,
+with SAC's own loss of the policy 0.79, imagined 0.39, meee 0.00 (README.md).
 """
 
 import ml_collections

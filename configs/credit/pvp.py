@@ -1,8 +1,12 @@
-r"""KeyDoor without rewards, from an overseer that takes over where the policy goes wrong (PVP).
+"""Two locked rooms without rewards, from an overseer that takes over where the policy errs (PVP).
 
-Peng et al. (2023), https://arxiv.org/abs/2502.03369; code metadriverse/pvp cace7d1 (read).
+Peng et al. (2023), https://arxiv.org/abs/2502.03369; code metadriverse/pvp cace7d1 (read). "labels"
+leaves out the regression that spreads the values, "bc" clones the interventions.
 
     python -m launchers.train --config=configs/credit/pvp.py:pvp --workdir=runs/pvp
+
+Five seeds, 400 watched episodes each, under a minute of processor time. Success of 512 tasks: pvp
+0.85, bc 0.78 (README.md).
 """
 
 import ml_collections

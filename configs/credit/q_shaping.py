@@ -1,8 +1,12 @@
-r"""KeyDoor by a Q learner that is told values of some actions first, right or wrong (Q-shaping).
+"""One locked room by a Q learner that is told values of some actions first (Q-shaping).
 
-Wu (2024), https://arxiv.org/abs/2410.01458 (from reviews, not read).
+Wu (2024), https://arxiv.org/abs/2410.01458 (from reviews, not read). Values of 0.1 against 0 that
+are right or wrong, right ones of 1 against 0 ("large"), or none, in 20 of 150 updates.
 
     python -m launchers.train --config=configs/credit/q_shaping.py:right --workdir=runs/q_shaping
+
+Five seeds, 1,200 episodes, a minute of processor time. Success of 512 tasks: none 0.79, right 0.77,
+wrong 0.50, large 0.54 (README.md).
 """
 
 import ml_collections
