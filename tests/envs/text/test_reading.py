@@ -105,11 +105,12 @@ def test_recorded_negotiations_are_played_by_their_replies():
             *_, give, ask = negotiation(told["action"])
             on_both += bool(np.any((give > 0) & (ask > 0)))
             _, state, reward, terminated, _ = step(KEY, state, jnp.int32(action), params)
-            check_market(state.market, told["state"], "textarena")
+            check_market(state.game.market, told["state"], "textarena")
             total += reward
             assert bool(terminated) == told["done"]
             if not told["done"]:
-                assert (int(state.errors), int(state.turn)) == (told["error_count"], told["turn"])
+                counts = int(state.errors), int(state.game.turn)
+                assert counts == (told["error_count"], told["turn"])
             replies += 1
         assert total.tolist() == game["rewards"]
     assert replies == 216 and on_both > 20
