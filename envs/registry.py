@@ -173,10 +173,11 @@ def options_of(*parts: Any) -> dict[str, Any]:
     A wrapper's `base` is not among them; where it has one of its own, its options are.
     """
     found: dict[str, Any] = {}
+    around = getattr(parts[0], "wraps", False) and hasattr(type(parts[0]), "base")
     for part in parts:
         names = [field.name for field in dataclasses.fields(part)]
         found |= {name: getattr(part, name) for name in names if name != "base"}
-        if hasattr(type(parts[0]), "base"):
+        if around:
             found |= {k: v for k, v in options_of(part.base).items() if k not in found}
     return found
 
