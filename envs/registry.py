@@ -173,15 +173,16 @@ def _around(
 def options_of(*parts: Any) -> dict[str, Any]:
     """The options of `make` that an environment has, and with its params theirs, with their values.
 
-    A wrapper's `base` is not among them; where it has one of its own, its options are.
+    `base` of a wrapper is the environment, unless the wrapper has one of its own, whose options are
+    then among the wrapper's.
     """
     found: dict[str, Any] = {}
     around = getattr(parts[0], "wraps", False) and hasattr(type(parts[0]), "base")
     for part in parts:
-        names = [field.name for field in dataclasses.fields(part)]
-        found |= {name: getattr(part, name) for name in names if name != "base"}
-        if around:
-            found |= {k: v for k, v in options_of(part.base).items() if k not in found}
+        own = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+        inner = options_of(own.pop("base")) if around else {}
+        for key, value in (*own.items(), *inner.items()):
+            found.setdefault(key, value)
     return found
 
 

@@ -122,6 +122,7 @@ def test_options_are_those_of_the_environment(name, form):
     options = envs.options_of(base, own) | changed | {"illegal_reward": params.illegal_reward}
     options |= {"max_steps_in_episode": params.max_steps_in_episode}
     assert options.items() <= envs.options_of(planned, params).items()
+    assert envs.make(f"{form}{name}-v1", **envs.options_of(planned, params)) == (planned, params)
 
 
 def test_a_planner_for_any_environment_with_subgoals():
