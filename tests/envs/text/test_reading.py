@@ -49,7 +49,11 @@ def world(name, wording="compact"):
     """(env, params, first state, one after a bet) of a game."""
     env, params = envs.make(name, wording=wording, **OPTIONS.get(name, {}))
     first = env.initial(KEY, params)
-    bet = first.replace(actions=jnp.array([1, -1, -1, -1])) if name == "KuhnPoker-v1" else first
+    bet = (
+        first.replace(game=first.game.replace(actions=jnp.array([1, -1, -1, -1])))
+        if name == "KuhnPoker-v1"
+        else first
+    )
     return env, params, first, bet
 
 
