@@ -14,8 +14,10 @@ from agentrl.devices.placement import along_data
 from agentrl.players.scripted import random_actor, view_of
 from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.judges import Judging, Scene, judging, own_key
+from agentrl.rollout.host import for_hosts
 from agentrl.rollout.metrics import metrics_of, whole_episodes
 from agentrl.rollout.pack import by_stream, filled, pack, properties_of
+from agentrl.rollout.runner import Runner
 from agentrl.rollout.seating import Opposition, make_opposition, seat_all, seat_teams, sides, teams
 from agentrl.rollout.starts import Sampler, independent, start_groups, takes_tasks
 from agentrl.rollout.types import Rollout, Seating, Start, Trajectory
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from envs.hosted import Hosted
 
 
+@for_hosts("agentrl.rollout.hosted.host_episodes")
 def episodes(
     policy: "Policy | LanguagePolicy",
     env: "Environment | Hosted",
@@ -92,19 +95,6 @@ def episodes(
     check_anchor(anchor)
     check_range("rollout num_groups", num_groups, 1)
     check_range("rollout group_size", group_size, 1)
-    if env.in_python:
-        from agentrl.rollout.hosted import check_unused, host_episodes  # imports the decoder
-
-        check_unused(
-            episodes, env, sampler=sampler,
-            opponent=opponent, members=members, side=side, anchor=anchor, listeners=listeners,
-            mask_illegal=mask_illegal, horizons=horizons, horizon_every=horizon_every, judge=judge,
-            question=question, questions=questions,
-        )  # fmt: skip
-        return host_episodes(
-            policy, env, context, host,
-            num_groups=num_groups, group_size=group_size, max_turns=max_turns,
-        )  # fmt: skip
     turns = turn_limit(env_params, max_turns)
     check_horizons(horizons, horizon_every, turns)
     bound = bind(
@@ -169,6 +159,7 @@ class _Episodes(NamedTuple):
             play=None if self.bound.reads_arrays else self.play,
             states=None if self.asked else self.states,  # nobody is asked twice
             asks=bool(self.asked),
+            runner=Runner(over_seeds=self.bound.over_members),
             close=self.close,
             needs=tuple(name for name, needed in needs.items() if needed),
             properties=properties_of(env, whole=True) | packing.properties,

@@ -10,6 +10,7 @@ import chex
 import jax
 
 from agentrl.actors.types import Decision
+from agentrl.rollout.runner import Runner
 from agentrl.streams import Rows, Streams
 from envs.vector import Outcome
 
@@ -102,7 +103,7 @@ class Rollout(NamedTuple):
     agents: number of streams per episode. roles: number of roles in the streams. tasks: names of
       their tasks.
     slots: where episodes meet members of a pool, which episode meets which; else None.
-    on_host: collect and play are Python that runs programs, not programs themselves.
+    runner: how collect and play are run for all seeds; by default as programs under `jax.vmap`.
     asks: collect asks a player outside this process, in the order of its steps: by one seed, on one
       device. close: releases resources.
 
@@ -123,7 +124,7 @@ class Rollout(NamedTuple):
     roles: int = 1
     tasks: tuple[str, ...] = ("0",)
     slots: Any = None
-    on_host: bool = False
+    runner: Runner = Runner()
     asks: bool = False
     close: Callable[[], None] = lambda: None
     needs: tuple[str, ...] = ()
