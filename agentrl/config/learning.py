@@ -8,8 +8,8 @@ import ml_collections
 
 from agentrl import losses
 from agentrl.checks import check_range
-from agentrl.config.refused import LENGTHS, refuse
 from agentrl.config.bind import TERM_KEYS, bind, bound, flat, nearest
+from agentrl.config.refused import LENGTHS, refuse
 from agentrl.declarations import is_moving_reward
 from agentrl.learner.credit import Recipe
 from agentrl.learner.function import Function

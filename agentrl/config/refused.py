@@ -9,7 +9,6 @@ import ml_collections
 from agentrl.config.bind import bind, check_unused
 from agentrl.learner.optimizer import AUTO
 from agentrl.policies import LANGUAGE_POLICIES, POLICIES
-from agentrl.policies.protocol import AnyPolicy
 from agentrl.rollout import processes
 from envs.agents import Agents
 
@@ -71,8 +70,8 @@ _LEARNING_IN_PYTHON = (
     ),
     Refused(
         lambda config: jax.process_count() > 1,
-        "config.rollout.name={rollout.name!r} with {processes} processes: environments in Python are "
-        "stepped by one; start one process",
+        "config.rollout.name={rollout.name!r} with {processes} processes: environments in Python "
+        "are stepped by one; start one process",
     ),
 )
 

@@ -252,9 +252,10 @@ def _check_adapters(config, policy: "AnyPolicy", played: int) -> None:
         )
     scratch = policy.load is None and not config.policy.get("rehearsal")
     if policy.adapters.entries and scratch and not config.init_from:
+        rank = config.policy.get("lora_rank")
         raise ValueError(
-            f"config.policy.lora_rank={config.policy.get('lora_rank')} without config.init_from: adapters "
-            "on random weights that stay; name the run whose parameters they are for, or set 0"
+            f"config.policy.lora_rank={rank} without config.init_from: adapters on random weights "
+            "that stay; name the run whose parameters they are for, or set 0"
         )
 
 
@@ -278,7 +279,7 @@ def _check_options_of_seeds(config: ml_collections.ConfigDict, experiment: "Expe
 
 
 def _check_sources(config: ml_collections.ConfigDict, experiment: "Experiment") -> None:
-    """ValueError unless minibatches divide the rows, or pairs, of each source beside the rollout."""
+    """ValueError unless minibatches divide the rows, or pairs, of sources beside the rollout."""
     phase, minibatches = experiment.phases[-1][0], config.learner.minibatches
     # How many rows a source has is known when it is traced; supervised updates are one step.
     if len(phase.sources) == 1:

@@ -64,7 +64,10 @@ def make_task(
     make_rollout, options = bound("rollout", config.rollout)
     parts = {"policy": policy, "env": env, "env_params": env_params, "context": context_of(config)}
     taken = inspect.signature(make_rollout).parameters
-    parts |= {"host": processes(**bind("host", processes, config.host)), "sampler": _sampler_of(config, "sampler" in taken)}
+    parts |= {
+        "host": processes(**bind("host", processes, config.host)),
+        "sampler": _sampler_of(config, "sampler" in taken),
+    }
     given = {key: value for key, value in parts.items() if key in taken}
     rollout = make_rollout(**given, **options)
     evaluate = _make_evaluate(policy, rollout, env, env_params, config)

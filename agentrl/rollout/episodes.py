@@ -13,8 +13,8 @@ from agentrl.checks import check_range
 from agentrl.devices.placement import along_data
 from agentrl.players.scripted import random_actor, view_of
 from agentrl.rollout.bound import BoundPolicy, bind
-from agentrl.rollout.judges import Judging, Scene, judging, own_key
 from agentrl.rollout.host import for_hosts
+from agentrl.rollout.judges import Judging, Scene, judging, own_key
 from agentrl.rollout.metrics import metrics_of, whole_episodes
 from agentrl.rollout.pack import by_stream, filled, pack, properties_of
 from agentrl.rollout.runner import Runner
@@ -32,13 +32,12 @@ if TYPE_CHECKING:
     from agentrl.policies.language import LanguagePolicy
     from agentrl.rollout.host import Host
     from envs.environment import Environment
-    from envs.hosted import Hosted
 
 
 @for_hosts("agentrl.rollout.hosted.host_episodes")
 def episodes(
     policy: "Policy | LanguagePolicy",
-    env: "Environment | Hosted",
+    env: "Environment",
     env_params: chex.ArrayTree,
     context: "Context | None" = None,
     host: "Host | None" = None,

@@ -56,7 +56,8 @@ def processes(
 def for_hosts(
     path: str,
 ) -> Callable[[Callable[_Options, "Rollout"]], Callable[_Options, "Rollout"]]:
-    """Decorator of a rollout: of environments in Python it is made by the function of this path.
+    """Decorator of a rollout, which may be given an environment in Python, too: of these it is made
+    by the function of this path.
 
     That takes some of the rollout's parameters, by their names; others have to be left alone. It is
     imported when it is called: it imports the decoder.

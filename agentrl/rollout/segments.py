@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from agentrl.policies.language import LanguagePolicy
     from agentrl.rollout.host import Host
     from envs.environment import Environment
-    from envs.hosted import Hosted
 
 # (memory, view) -> f32[B, S]
 _Critic = Callable[..., jax.Array]
@@ -50,7 +49,7 @@ class SegmentState(struct.PyTreeNode):
 @for_hosts("agentrl.rollout.hosted.host_segments")
 def segments(
     policy: "Policy | LanguagePolicy",
-    env: "Environment | Hosted",
+    env: "Environment",
     env_params: chex.ArrayTree,
     context: "Context | None" = None,
     host: "Host | None" = None,
