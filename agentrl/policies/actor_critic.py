@@ -11,8 +11,7 @@ import numpy as np
 
 from agentrl.checks import check_range, check_sizes
 from agentrl.policies.heads import CATEGORICAL, GAUSSIAN, Head
-from agentrl.policies.protocol import Adapters
-from agentrl.policies.scoring import Scored
+from agentrl.policies.scoring import Adapters, Scored
 from agentrl.policies.torsos import ACTIVATIONS, cnn_network, gru_network, mlp_network
 from agentrl.policies.torsos import orthogonal as orthogonal
 from agentrl.streams import Rows

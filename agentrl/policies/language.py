@@ -15,9 +15,8 @@ from agentrl.policies.codec import CODECS, Codec, vocabulary
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.decoder_config import PROJECTIONS
 from agentrl.policies.formulas import Formula, parse
-from agentrl.policies.protocol import Adapters
 from agentrl.policies.sampling import Sampling
-from agentrl.policies.scoring import Scored, score_logits
+from agentrl.policies.scoring import Adapters, Scored, score_logits
 from agentrl.streams import Rows
 from envs.text import Grammar, View, make_grammar
 

@@ -1,12 +1,12 @@
 """What policies of every kind have in common, for annotations."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import chex
 import jax
 
-from agentrl.policies.scoring import Scored
+from agentrl.policies.scoring import Adapters, Scored
 from agentrl.streams import Rows
 
 if TYPE_CHECKING:
@@ -15,18 +15,6 @@ if TYPE_CHECKING:
 
 # What a policy of each kind is called.
 KINDS = {"arrays": "a policy over arrays", "language": "a language policy"}
-
-
-class Adapters(NamedTuple):
-    """The low-rank adapters of a policy.
-
-    entries: of params, trained or not. roles: how many have an adapter of their own; 1: one for
-    all, or none. trained: as roles, of those that are trained.
-    """
-
-    entries: tuple[str, ...] = ()
-    roles: int = 1
-    trained: int = 1
 
 
 class AnyPolicy(Protocol):

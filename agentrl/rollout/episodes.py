@@ -17,10 +17,9 @@ from agentrl.rollout.host import for_hosts
 from agentrl.rollout.judges import Judging, Scene, judging, own_key
 from agentrl.rollout.metrics import metrics_of, whole_episodes
 from agentrl.rollout.pack import by_stream, filled, pack, properties_of
-from agentrl.rollout.runner import Runner
 from agentrl.rollout.seating import Opposition, make_opposition, seat_all, seat_teams, sides, teams
 from agentrl.rollout.starts import Sampler, independent, start_groups, takes_tasks
-from agentrl.rollout.types import Rollout, Seating, Start, Trajectory
+from agentrl.rollout.types import Rollout, Runner, Seating, Start, Trajectory
 from agentrl.rollout.unroll import fresh, keep_states, keep_turn, states_of, unroll
 from agentrl.streams import Rows, Streams
 from envs.vector import World

@@ -1,26 +1,12 @@
-"""How functions that collect are run for all seeds: as one program, or as Python."""
+"""Ways to run functions of one seed for all seeds: as one program, or as Python."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-
-class Runner(NamedTuple):
-    """How functions of one seed that collect are compiled, and become functions of all seeds.
-
-    compiled: as `jax.jit`, options included. over_seeds: as `jax.vmap`. learning: the runner of
-    functions that do not collect; None: this one.
-    """
-
-    compiled: Callable[..., Callable] = jax.jit
-    over_seeds: Callable[[Callable], Callable] = jax.vmap
-    learning: "Runner | None" = None
-
-    def of_phase(self, collects: bool) -> "Runner":
-        """The runner of a phase's updates."""
-        return self if collects or self.learning is None else self.learning
+from agentrl.rollout.types import Runner
 
 
 def one_by_one(function: Callable) -> Callable:

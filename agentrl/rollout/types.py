@@ -10,7 +10,6 @@ import chex
 import jax
 
 from agentrl.actors.types import Decision
-from agentrl.rollout.runner import Runner
 from agentrl.streams import Rows, Streams
 from envs.vector import Outcome
 
@@ -76,6 +75,22 @@ class Trajectory(NamedTuple):
     first: Start
     final: Start
     notes: chex.ArrayTree = None
+
+
+class Runner(NamedTuple):
+    """How functions of one seed that collect are compiled, and become functions of all seeds.
+
+    compiled: as `jax.jit`, options included. over_seeds: as `jax.vmap`. learning: the runner of
+    functions that do not collect; None: this one.
+    """
+
+    compiled: Callable[..., Callable] = jax.jit
+    over_seeds: Callable[[Callable], Callable] = jax.vmap
+    learning: "Runner | None" = None
+
+    def of_phase(self, collects: bool) -> "Runner":
+        """The runner of a phase's updates."""
+        return self if collects or self.learning is None else self.learning
 
 
 class Rollout(NamedTuple):
