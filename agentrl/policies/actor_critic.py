@@ -1,6 +1,6 @@
 """Actor-critics over arrays: MLP, CNN or GRU (`torsos`) with one set of pure functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 import chex
@@ -11,7 +11,7 @@ import numpy as np
 
 from agentrl.checks import check_range, check_sizes
 from agentrl.policies.heads import CATEGORICAL, GAUSSIAN, Head, mask_logits
-from agentrl.policies.scoring import Scored
+from agentrl.policies.scoring import Adapters, Scored
 from agentrl.policies.torsos import ACTIVATIONS, cnn_network, gru_network, mlp_network
 from agentrl.policies.torsos import orthogonal as orthogonal
 from agentrl.streams import Rows
@@ -47,8 +47,11 @@ class Policy(NamedTuple):
     answer: Callable[..., jax.Array] | None = None
     candidates: int = 0
 
-    def score(self, params: chex.ArrayTree, rows: Rows) -> Scored:
-        """Scores of the rows' actions, among the legal ones if the rows contain a legality mask."""
+    def score(self, params: chex.ArrayTree, rows: Rows, needed: jax.Array | None = None) -> Scored:
+        """Scores of the rows' actions, among the legal ones if the rows contain a legality mask.
+
+        needed: bool[R, L], positions whose scores are needed; all are computed.
+        """
         outputs, value = self.unroll(
             params, rows.memory, rows.observation, _starts(rows), _roles(rows)
         )
@@ -63,6 +66,61 @@ class Policy(NamedTuple):
     def reads_text(self) -> Literal[False]:
         """False: it reads arrays. A `LanguagePolicy` has True."""
         return False
+
+    @property
+    def kind(self) -> Literal["arrays"]:
+        """Its kind, as components name those that they need."""
+        return "arrays"
+
+    @property
+    def codec(self) -> None:
+        """None: it has no tokens."""
+        return None
+
+    @property
+    def grammar(self) -> None:
+        """None: its actions are no replies."""
+        return None
+
+    @property
+    def load(self) -> None:
+        """None: there are no published weights."""
+        return None
+
+    @property
+    def adapters(self) -> Adapters:
+        """None: its networks are trained, or frozen, as a whole."""
+        return Adapters()
+
+    @property
+    def heads(self) -> dict[str, int]:
+        """None: it has no heads of attention for tensor parallelism to divide."""
+        return {}
+
+    @property
+    def attention(self) -> str:
+        """It has none, and runs on devices of every kind."""
+        return "none"
+
+    def within(self, env: Any) -> "Policy":
+        """The policy as it acts in an environment: it is made for its shapes."""
+        return self
+
+    def elsewhere(self, env: Any, played: Iterable[str]) -> "Policy":
+        """ValueError: it plays nothing but `played`, which it was trained in."""
+        raise ValueError(f"a policy over arrays plays {', '.join(played)}, not {env.name}")
+
+    def among_several(self) -> "Policy":
+        """The policy whose rows are of several environments: the same."""
+        return self
+
+    def shared_positions(self, length: int) -> int:
+        """0: its rows share no forward pass."""
+        return 0
+
+    def step_counts(self, trained: Iterable[jax.Array]) -> dict[str, jax.Array]:
+        """What is counted of an optimizer step beside the step: nothing."""
+        return {}
 
     @property
     def outputs(self) -> dict[str, Callable[..., jax.Array]]:
