@@ -1,25 +1,43 @@
-"""KeyDoor in words."""
+"""A locked room in words: preferences against the expert, step by step (IPR) or by outcome (ETO).
+
+Xiong et al. (2024), https://arxiv.org/abs/2406.11176.
+"""
 
 import ml_collections
 
-from agentrl import rollout
-from agentrl.config import check_variant, env_section, section
+from agentrl import losses, rollout
+from agentrl.config import check_variant, env_section, section, term
+from agentrl.methods.ipr import ipr
 from configs._shared import language
 
-VARIANTS = ("sft",)
+ARMS = {
+    "ipr": {},
+    "outcome": {"episodes": 112, "steps": 0},
+    "outcome_small": {"episodes": 32, "steps": 0},
+}
+VARIANTS = (*ARMS, "sft")
 
 
-def get_config(variant: str = "sft") -> ml_collections.ConfigDict:
+def get_config(variant: str = "ipr") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
+    learns = variant != "sft"
     config = language.config_of(
-        "sft",
+        "grpo" if learns else "sft",
         env_section("KeyDoor-v1", rooms=1, max_steps_in_episode=12),
         section(rollout.episodes, num_groups=16, group_size=4),
         section(rollout.contexts.whole),
-        warm_updates=60,
-        updates=100,
+        warm_updates=0 if learns else 60,
+        updates=60,
     )
     config.num_seeds = 5
     config.log_every = 10
-    config.evaluation.update(every=10, episodes=256)
+    config.evaluation.update(every=20, episodes=512)
+    if not learns:
+        return config
+    config.objective.policy.weight = 0.0
+    config.reward = ml_collections.ConfigDict()
+    config.components.ipr = section(ipr, every=5, **ARMS[variant])
+    config.objective.preference = term(losses.rpo, source="ipr", during="rl")
+    config.learner.update(minibatches=2, normalize_advantage="none")
+    config.optimizer.learning_rate = 1e-3
     return config
