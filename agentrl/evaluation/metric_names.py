@@ -312,6 +312,20 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "dagger/labels": ("Labels", "turns", "that the teacher has been asked for so far"),
         "dagger/rows": ("Labelled rows", "rows", "that can be drawn"),
+        "ipr/pairs": ("Pairs", "share", "of the continuations of an expert's episodes"),
+        "ipr/expert": ("Pairs that the expert wins", "share", ""),
+        "ipr/turn": ("Turn of a step pair", "turns", "mean turn from which it is"),
+        "ipr/turns": (
+            "Turns sampled for pairs",
+            "turns",
+            "by the policy and its scorer, since the start of the run",
+        ),
+        "agent_r/pairs": (
+            "Failures that can be spliced",
+            "share",
+            "of the pairs of a good and a bad episode",
+        ),
+        "agent_r/cut": ("Turn of a cut", "turns", "mean last turn that is of the failure"),
         "growing_batch/rows": (
             "Accepted rows",
             "rows",

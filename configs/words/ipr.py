@@ -11,9 +11,8 @@ from agentrl.methods.ipr import ipr
 from configs._shared import language
 
 ARMS = {
-    "ipr": {},
-    "outcome": {"episodes": 112, "steps": 0},
-    "outcome_small": {"episodes": 32, "steps": 0},
+    "ipr": {"episodes": 16, "every": 3},
+    "outcome": {"episodes": 32, "steps": 0},
 }
 VARIANTS = (*ARMS, "sft")
 
@@ -27,17 +26,16 @@ def get_config(variant: str = "ipr") -> ml_collections.ConfigDict:
         section(rollout.episodes, num_groups=16, group_size=4),
         section(rollout.contexts.whole),
         warm_updates=0 if learns else 60,
-        updates=60,
+        updates=45,
     )
     config.num_seeds = 5
-    config.log_every = 10
-    config.evaluation.update(every=20, episodes=512)
+    config.log_every = 15 if learns else 10
+    config.evaluation.update(every=15 if learns else 60, episodes=512)
     if not learns:
         return config
     config.objective.policy.weight = 0.0
     config.reward = ml_collections.ConfigDict()
-    config.components.ipr = section(ipr, every=5, **ARMS[variant])
-    config.objective.preference = term(losses.rpo, source="ipr", during="rl")
+    config.components.ipr = section(ipr, **ARMS[variant])
+    config.objective.preference = term(losses.rpo, source="ipr", per_token=False, during="rl")
     config.learner.update(minibatches=2, normalize_advantage="none")
-    config.optimizer.learning_rate = 1e-3
     return config

@@ -72,7 +72,7 @@ def test_cuts_and_joins_worked_example():
     assert found() == {(0, 1): (1, 1), (2, 1): (1, 2), (0, 3): (0, 0), (2, 3): (0, 0)}
     # Behind d there is state 3, in which only 2 stood; behind h state 7, in which 0 stood.
     assert found(joins="state") == {(2, 1): (1, 2), (0, 3): (0, 2)}
-    # Five turns do not fit into four: 1 is cut behind its third, and 0 has two more from the branch.
+    # Five turns do not fit into four: 1 is cut behind its third, 0 has two more from the branch.
     assert found(cut="end") == {(2, 1): (2, 2)}
     assert found(drop=0.2) == {(2, 1): (2, 2), (0, 3): (0, 0), (2, 3): (0, 0)}
     assert found(cut="none") == {(0, 0): (-1, 0), (2, 2): (-1, 0)}
