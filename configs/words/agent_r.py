@@ -13,7 +13,6 @@ from configs._shared import language
 
 ARMS = {
     "good": None,
-    "end": {"cut": "end"},
     "branch": {},
     "state": {"joins": "state"},
 }
@@ -26,16 +25,16 @@ def get_config(variant: str = "state") -> ml_collections.ConfigDict:
         "grpo",
         env_section("KeyDoor-v1", rooms=1, max_steps_in_episode=12),
         section(
-            trees, num_groups=16, group_size=8, rule="uct", width=4, exploration=0.25,
+            trees, num_groups=8, group_size=8, rule="uct", width=4, exploration=0.25,
             together=4, anchor="state",
         ),
         section(rollout.contexts.whole),
         warm_updates=0,
-        updates=45,
+        updates=30,
     )  # fmt: skip
-    config.num_seeds = 5
-    config.log_every = 15
-    config.evaluation.update(every=15, episodes=512)
+    config.num_seeds = 3
+    config.log_every = 10
+    config.evaluation.update(every=10, episodes=512)
     config.objective.policy.weight = 0.0
     config.reward = ml_collections.ConfigDict()
     config.components.good = section(agent_r, cut="none", per_group=4)

@@ -29,10 +29,12 @@ def get_config(variant: str = "ipr") -> ml_collections.ConfigDict:
         updates=45,
     )
     config.num_seeds = 5
-    config.log_every = 15 if learns else 10
-    config.evaluation.update(every=15 if learns else 60, episodes=512)
+    config.log_every = 10
+    config.evaluation.update(every=10, episodes=256)
     if not learns:
         return config
+    config.log_every = 15
+    config.evaluation.update(every=15, episodes=512)
     config.objective.policy.weight = 0.0
     config.reward = ml_collections.ConfigDict()
     config.components.ipr = section(ipr, **ARMS[variant])
