@@ -1,6 +1,13 @@
 """A locked room in words: preferences against the expert, step by step (IPR) or by outcome (ETO).
 
-Xiong et al. (2024), https://arxiv.org/abs/2406.11176.
+Xiong et al. (2024), https://arxiv.org/abs/2406.11176. From one SFT, at equal sampled turns: "ipr"
+has pairs from the start and from later turns, "outcome" from the start alone, four times as many.
+
+    python -m launchers.train --config=configs/words/ipr.py:sft --workdir=runs/room_sft
+    python -m launchers.train --config=configs/words/ipr.py:ipr --workdir=runs/room_ipr \
+        --config.init_from=runs/room_sft
+
+Five seeds, success of 512 tasks: SFT 0.118, ipr 0.128, outcome 0.180 (README.md).
 """
 
 import ml_collections
