@@ -153,7 +153,7 @@ def agent_r(
         trees); "judgement", the first that `config.rollout.judge` scores below 0 (published: the
         model itself is asked, turn by turn); "end", the last turn but one; "none", no bad episode.
       joins: "branch" (of trees), or "state", see above; for the latter set rollout.anchor="state".
-      least: return of a good episode (alpha there, which rises from round to round).
+      least: return of a good episode, at least 0 (alpha there, which rises from round to round).
       margin: more than this is the bad one's return below the good one's (beta).
       drop: see `cut`.
 
@@ -203,8 +203,8 @@ def _checked(setup: Setup, per_group: int, options: dict[str, Any]) -> int:
     path, rollout = "config.components.agent_r", setup.rollout
     check_choice(f"{path}.cut", options["cut"], get_args(Cut))
     check_choice(f"{path}.joins", options["joins"], get_args(Joins))
-    check_range(f"{path}.margin", options["margin"], 0.0)
-    check_range(f"{path}.drop", options["drop"], 0.0)
+    for name in ("least", "margin", "drop"):
+        check_range(f"{path}.{name}", options[name], 0.0)
     required(setup, "agent_r", None, one_agent=True, whole_episodes=True)
     if options["cut"] == "value" or (options["cut"] != "none" and options["joins"] == "branch"):
         check_tree(setup, "agent_r")
