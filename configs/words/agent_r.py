@@ -1,6 +1,13 @@
 """A locked room in words: recoveries spliced from trees (Agent-R), or own successes alone.
 
-Yuan et al. (2025), https://arxiv.org/abs/2501.11425.
+Yuan et al. (2025), https://arxiv.org/abs/2501.11425 (from notes). A failure is read up to its first
+error, a success learnt from there on. "branch": joined where the two parted, as published; "state":
+at a state that both came to, so that all that is read is true; "good": successes alone.
+
+    python -m launchers.train --config=configs/words/agent_r.py:state --workdir=runs/room_state \
+        --config.init_from=runs/room_sft  # configs/words/ipr.py:sft
+
+Three seeds, success of 512 tasks: SFT 0.118, good 0.281, branch 0.307, state 0.296 (README.md).
 """
 
 import ml_collections
