@@ -321,6 +321,20 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "with its help",
         ),
         "q_shaping/weight": ("Weight of heuristics", "", "Q-shaping: 0 once they are left"),
+        "ipr/pairs": ("Pairs", "share", "of the continuations of an expert's episodes"),
+        "ipr/expert": ("Pairs that the expert wins", "share", ""),
+        "ipr/turn": ("Turn of a step pair", "turns", "mean turn from which it is"),
+        "ipr/turns": (
+            "Turns sampled for pairs",
+            "turns",
+            "by the policy and its scorer, since the start of the run",
+        ),
+        "agent_r/pairs": (
+            "Failures that can be spliced",
+            "share",
+            "of the pairs of a good and a bad episode",
+        ),
+        "agent_r/cut": ("Turn of a cut", "turns", "mean last turn that is of the failure"),
         "growing_batch/rows": (
             "Accepted rows",
             "rows",

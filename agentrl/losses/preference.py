@@ -150,8 +150,9 @@ def rpo(
     *,
     beta: float = 0.1,
     alpha: float = 1.0,
+    per_token: bool = True,
 ) -> jax.Array:
-    """DPO plus the negative log-likelihood of what was chosen, against its fall (RPO).
+    """DPO plus the negative log-likelihood of what was chosen, against its fall (RPO, IPR).
 
       L = dpo + alpha mean_t(-log pi(chosen_t)).
 
@@ -160,7 +161,8 @@ def rpo(
     Args:
       logp, reference_logp: [R, L] with R even, in pairs as for `dpo`.
       mask: bool[R, L], positions that the policy produced; None for all.
-      beta: > 0. alpha: >= 0, weight of the likelihood (PAPRIKA: 1).
+      beta: > 0. alpha: >= 0, weight of the likelihood (PAPRIKA, IPR: 1).
+      per_token: False: the sum over t, as in IPR's code, where it outweighs the preference.
 
     Returns:
       f32[R / 2], one value per pair.
@@ -174,13 +176,16 @@ def rpo(
     References:
       Pang et al. (2024), Iterative reasoning preference optimization,
       https://arxiv.org/abs/2404.19733 (recalled, not read). Tajwar et al. (2025), PAPRIKA,
-      https://arxiv.org/abs/2502.17543 (code tajwarfahim/paprika 8470461, from notes).
+      https://arxiv.org/abs/2502.17543 (code tajwarfahim/paprika 8470461, from notes). Xiong et al.
+      (2024), IPR, https://arxiv.org/abs/2406.11176 (code WeiminXiong/IPR 93335a3, from notes).
     """
     check_range("rpo alpha", alpha, 0.0)
     chosen = logp[0::2], None if mask is None else mask[0::2]
     values, where = masked(chosen[1], chosen[0])[0], chosen[1]
-    count = logp.shape[1] if where is None else jnp.maximum(jnp.sum(where, axis=1), 1)
-    likelihood = jnp.sum(values, axis=1) / count
+    likelihood = jnp.sum(values, axis=1)
+    if per_token:
+        count = logp.shape[1] if where is None else jnp.maximum(jnp.sum(where, axis=1), 1)
+        likelihood = likelihood / count
     return dpo(logp, reference_logp, mask, beta=beta) - alpha * likelihood
 
 

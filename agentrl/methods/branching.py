@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.actors.types import beside, select
+from agentrl.actors.types import select
 from agentrl.checks import check_range
 from agentrl.methods.branch_points import branch_probability, first_entropy
+from agentrl.methods.forks import behind
 from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.episodes import episodes, packed
 from agentrl.rollout.metrics import mean, metrics_of, whole_episodes
@@ -285,14 +286,7 @@ def _behind(plan: Plan, old: Turn, new: Turn, own: jax.Array) -> Turn:
     """Turns [T, G * C * N, ...]: those of the initial episode before turn `own`, then the new."""
     source = np.arange(plan.groups * plan.initial).reshape(plan.groups, 1, plan.initial)
     source = np.tile(source, (1, plan.copies, 1)).reshape(-1)
-    step = jnp.arange(plan.turns)[:, None] - own
-    lane = jnp.arange(own.shape[0])
-
-    def of(old, new):
-        moved = new[jnp.maximum(step, 0), lane]
-        return jnp.where(beside(step >= 0, moved), moved, old[:, source])
-
-    return jax.tree.map(of, old, new)
+    return behind(jax.tree.map(lambda x: x[:, source], old), new, own)
 
 
 def _join(plan: Plan, first: Any, rest: Any, *, axis: int) -> Any:

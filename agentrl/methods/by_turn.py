@@ -11,6 +11,11 @@ from agentrl.streams import PerPosition, PerTurn, Rows, Streams
 
 # Fields that say where a stream stands in its batch; a stream that is replaced keeps them.
 PLACE = ("group", "episode", "role", "task", "parent", "call_turn", "prefix", "first_state")
+# Fields of rows that are of their positions.
+POSITIONS = (
+    "tokens", "loss_mask", "turn", "behaviour_logp", "action", "span", "observation", "legal",
+    "start", "asked", "answer", "speaker",
+)  # fmt: skip
 
 
 def to_turns(values: jax.Array, rows: Rows, shape: tuple[int, int]) -> jax.Array:
@@ -93,6 +98,34 @@ def rows_of_turns(rows: Rows, shape: tuple[int, int], stream: jax.Array, turn: j
         stream=jnp.arange(stream.shape[0], dtype=jnp.int32),
         loss_mask=rows.loss_mask & (rows.turn == turn[:, None]),
     )
+
+
+def spliced(one: Rows, other: Rows, end: jax.Array, begin: jax.Array) -> Rows:
+    """Each row up to position end[r], then the other row from its position begin[r], i32[R] each.
+
+    What does not fit is cut, and there is padding behind the other row's end. Everything but the
+    positions is that of `one`; turns keep their numbers.
+    """
+    length = one.tokens.shape[1]
+    index = jnp.broadcast_to(jnp.arange(length), one.tokens.shape)
+    own = index < end[:, None]
+    source = jnp.where(own, index, index + (begin - end)[:, None])
+    there, source = own | (source < length), jnp.minimum(source, length - 1)
+
+    def of(name, fill):
+        mine, others = getattr(one, name), getattr(other, name)
+
+        def at_positions(mine, others):
+            wide = (*source.shape, *(1,) * (mine.ndim - 2))
+            moved = jnp.take_along_axis(others, source.reshape(wide), axis=1)
+            moved = jnp.where(own.reshape(wide), mine, moved)
+            return jnp.where(there.reshape(wide), moved, jnp.asarray(fill, mine.dtype))
+
+        return None if mine is None else jax.tree.map(at_positions, mine, others)
+
+    # Nothing is cut where nothing is drawn, so that logits stay finite.
+    fills = {"turn": -1, "span": -1, "legal": True}
+    return one.replace(**{name: of(name, fills.get(name, 0)) for name in POSITIONS})
 
 
 def entropies(policy: Any, params: chex.ArrayTree, rows: Rows, microbatch: int | None) -> jax.Array:

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.learner.component import Component, Setup, Source
-from agentrl.methods.by_turn import alternating, stream_rows
+from agentrl.methods.by_turn import alternating, spliced, stream_rows
 from agentrl.methods.pairs import check_judged, check_one_row
 from agentrl.streams import PerTurn, Rows
 
@@ -41,32 +41,9 @@ def mismatched(rows: Rows, partner: jax.Array) -> Rows:
             loss_mask=rows.loss_mask & other.loss_mask,
             behaviour_logp=jnp.zeros_like(rows.behaviour_logp),
         )
-    length = rows.tokens.shape[1]
-    begins = jnp.argmax(rows.loss_mask, axis=1)[:, None]
-    index = jnp.broadcast_to(jnp.arange(length), rows.tokens.shape)
-    own = index < begins
-    source = jnp.where(own, index, index - begins + begins[partner])
-    there, source = own | (source < length), jnp.minimum(source, length - 1)
-
-    def spliced(mine, others, fill):
-        at = source.reshape(*source.shape, *(1,) * (mine.ndim - 2))
-        wide = (*source.shape, *(1,) * (mine.ndim - 2))
-        moved = jnp.where(own.reshape(wide), mine, jnp.take_along_axis(others, at, axis=1))
-        return jnp.where(there.reshape(wide), moved, fill)
-
-    def of(name, fill):
-        mine, others = getattr(rows, name), getattr(other, name)
-        return None if mine is None else spliced(mine, others, jnp.asarray(fill, mine.dtype))
-
-    return rows.replace(
-        tokens=of("tokens", 0),
-        loss_mask=of("loss_mask", False),
-        turn=of("turn", -1),
-        span=of("span", -1),
-        # Nothing is cut where nothing is drawn, so that logits stay finite.
-        legal=of("legal", True),
-        behaviour_logp=jnp.zeros_like(rows.behaviour_logp),
-    )
+    begins = jnp.argmax(rows.loss_mask, axis=1)
+    found = spliced(rows, other, begins, begins[partner])
+    return found.replace(behaviour_logp=jnp.zeros_like(rows.behaviour_logp))
 
 
 def labelled(setup: Setup, *, by: str = "success", source: str = "rollout") -> Component:

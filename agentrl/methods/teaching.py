@@ -142,6 +142,42 @@ class Classroom(NamedTuple):
         return pupil._replace(init=init, act=act, restart=None)
 
 
+def told(
+    room: Classroom,
+    params: chex.ArrayTree,
+    said: Callable[[chex.ArrayTree, View, jax.Array], Decision],
+) -> Actor:
+    """The policy with these parameters, which reads and remembers answers from elsewhere as its
+    own. said: (the policy's memory, View, key) -> a decision with the policy's records."""
+    pupil = room.bound.actor(room.world, params)
+
+    def act(params, memory, view: View, key):
+        said_key, key = jax.random.split(key)
+        other = said(memory, view, said_key)
+        if room.agent is None:
+            decision, memory = pupil.act(params, memory, view, key)
+            return _acted(decision, jnp.ones(view.agent.shape, bool), other.action), memory
+        # It imports the decoder, which a policy over arrays starts without.
+        from agentrl.policies.generation import Given
+
+        reply = other.record.reply
+        given = Given(reply.tokens[:, 0], reply.count[:, 0])
+        return pupil.act(params, memory, view, key, given=given)
+
+    return pupil._replace(act=act, restart=None)
+
+
+def taught(room: Classroom, params: chex.ArrayTree) -> Actor:
+    """The teacher, whose answers the policy with these parameters reads as its own."""
+    teacher = room.teacher(room.bound, room.world)
+
+    def said(memory, view, key):
+        own = params if teacher.params is None else teacher.params
+        return teacher.act(own, memory, view, key)[0]
+
+    return told(room, params, said)
+
+
 def _apart(notes: Any, turn: Turn) -> tuple[Any, tuple[Turn, tuple[jax.Array, ...]]]:
     """Keeps a turn, and apart from it what the teacher has found."""
     record, *found = turn.decision.record
