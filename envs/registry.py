@@ -68,6 +68,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "ToolProgram-v1": ("envs.tool_program.env", "ToolProgram"),
     "TradingDesk-v1": ("envs.trading_desk.env", "TradingDesk"),
     "Travel-v1": ("envs.travel.env", "Travel"),
+    "Treasures-v1": ("envs.treasures.env", "Treasures"),
     "TwentyQuestions-v1": ("envs.twenty_questions.env", "TwentyQuestions"),
     "Video-v1": ("envs.video.env", "Video"),
     "Volleyball-v1": ("envs.volleyball.env", "Volleyball"),

@@ -255,6 +255,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "data_return": ("Return of the data", "", "offline values: mean over its episodes"),
         "prediction_error": ("Prediction error", "", "curiosity: of the predictor"),
         "progress_error": ("Progress error", "", "squared error of the predicted returns"),
+        "progress_correlation": ("Progress as a reward", "", "its correlation with turns' rewards"),
         "model_loss": ("World model's loss", "", "before the update's first step"),
         "held_out_loss": (
             "Held-out loss",
