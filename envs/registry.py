@@ -36,6 +36,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "LiarsDice-v1": ("envs.liars_dice.env", "LiarsDice"),
     "LookupCheck-v1": ("envs.lookup_check.env", "LookupCheck"),
     "Maze-v1": ("envs.maze.env", "Maze"),
+    "Meadow-v1": ("envs.meadow.env", "Meadow"),
     "ModSum-v1": ("envs.mod_sum.env", "ModSum"),
     "Nim-v1": ("envs.nim.env", "Nim"),
     "NumberLine-v1": ("envs.number_line.env", "NumberLine"),

@@ -81,7 +81,9 @@ def fitted(
         own = drawn(bags, share, batch, key)
 
         def loss_of(params):
-            return progress_error(network.apply(params, own.features, own.mask), own.label, own.mask)
+            return progress_error(
+                network.apply(params, own.features, own.mask), own.label, own.mask
+            )
 
         return descended(loss_of, adam, *carry, 1)[:2], None
 
@@ -155,7 +157,9 @@ def progress(
     if explore:
         required(setup, "progress", "arrays", in_graph=True)
         if setup.rollout.needs:
-            raise ValueError(f"{PATH}.explore={explore}: before the first update nothing draws tasks")
+            raise ValueError(
+                f"{PATH}.explore={explore}: before the first update nothing draws tasks"
+            )
     network, adam = BagModel(kind, hidden, memory), optax.adam(learning_rate)
 
     def init(start):
@@ -178,7 +182,9 @@ def progress(
         own, told = bags_of(setup, outcome.streams, outcome.rows, reads), outcome.notes["progress"]
 
         def loss_of(params):
-            return progress_error(network.apply(params, own.features, own.mask), own.label, own.mask)
+            return progress_error(
+                network.apply(params, own.features, own.mask), own.label, own.mask
+            )
 
         error = loss_of(value.params)
         alike = correlation(told.values, outcome.streams.reward, own.mask)

@@ -78,9 +78,7 @@ def remembered(walk: Walk, cells: int, limit: jax.Array) -> Walk:
     )
 
 
-def worth(
-    walk: Walk, steps: jax.Array, cells: int, limit: jax.Array, memory: Memory
-) -> jax.Array:
+def worth(walk: Walk, steps: jax.Array, cells: int, limit: jax.Array, memory: Memory) -> jax.Array:
     """The reward of being where the walk is, f32[], of a memory that has seen the position.
 
     steps: i32[], this one included.

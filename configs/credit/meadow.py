@@ -1,0 +1,39 @@
+"""Meadow-v1: a common-sense reward learnt from demonstrations, shared by tasks or one per task.
+
+Glazer et al. (2024), https://arxiv.org/abs/2402.11367.
+"""
+
+import ml_collections
+
+from agentrl import advantages, policies, rewards, rollout
+from agentrl.config import base_config, check_variant, env_section, section
+from agentrl.methods.discriminator import discriminator
+
+# Tasks that are demonstrated, and whether the discriminator is one for all.
+VARIANTS = ("shared_4", "shared_1", "apart_4", "gail_4")
+
+
+def get_config(variant: str = "shared_4") -> ml_collections.ConfigDict:
+    check_variant(variant, VARIANTS)
+    kind, goals = variant.split("_")
+    config = base_config()
+    config.num_seeds = 5
+    config.updates = 100
+    config.log_every = 10
+    config.env = env_section("Meadow-v1", goals=int(goals))
+    config.policy = section(policies.mlp, hidden=(64, 64), critic="separate")
+    config.rollout = section(rollout.episodes, num_groups=64, group_size=1)
+    config.advantage = section(advantages.gae, gamma=0.97, lam=0.95)
+    config.objective.value.weight = 0.5
+    config.objective.entropy.weight = 0.01
+    config.learner.update(epochs=2, minibatches=2, normalize_advantage="batch")
+    config.optimizer.learning_rate = 3e-3
+    config.components.discriminator = section(
+        discriminator,
+        shared=kind != "apart",
+        form="gail" if kind == "gail" else "airl",
+        # As many per task.
+        demonstrations=64 * int(goals),
+    )
+    config.reward.imitation = section(rewards.imitation_reward)
+    return config
