@@ -127,8 +127,9 @@ def discriminator(
     Metrics: discriminator_error, the loss before the update's first step; imitation, mean c per
     turn; imitation_correlation, of c with the environment's true common-sense reward over the
     turns of the batch; common_reward, the sum of the true one per episode; transfer/success and
-    transfer/common, of the best walk in held-out tasks for the task's reward and c less its mean
-    over the demonstrations (`env.transfer`): what an agent that starts anew could learn from c.
+    transfer/common, of the best walk in held-out tasks for the task's reward and min(c, 0)
+    (`env.transfer`): what an agent that starts anew could learn from c. What pays can be collected
+    for ever, and c is known up to a constant only; so what is above 0 is left out there.
 
     Args:
       form: of the logit. shared: one c for all tasks.
@@ -249,14 +250,12 @@ def _measured(
     mask: jax.Array,
 ) -> dict[str, jax.Array]:
     """The metrics of `discriminator` beside its loss. told: f32[N, T], c as it was paid."""
-    env, data = judge.env, value.data
+    env = judge.env
     true = env.common_reward(own["observation"], own["action"]).reshape(mask.shape)
     alike = correlation(told, true, mask)
-    paid = judge.reward(value.params, data.observation, data.action)
-    usual = jnp.sum(jnp.where(data.acted, paid, 0.0)) / jnp.maximum(jnp.sum(data.acted), 1)
 
     def extra(observation):
-        return jnp.mean(judge.rewards(value.params, observation), axis=1) - usual
+        return jnp.minimum(jnp.mean(judge.rewards(value.params, observation), axis=1), 0.0)
 
     one, turns = jnp.ones(()), jnp.sum(mask) * 1.0
     anew = {f"transfer/{name}": jnp.stack([x, one]) for name, x in env.transfer(extra).items()}

@@ -18,8 +18,8 @@ def get_config(variant: str = "shared_4") -> ml_collections.ConfigDict:
     kind, goals = variant.split("_")
     config = base_config()
     config.num_seeds = 5
-    config.updates = 100
-    config.log_every = 10
+    config.updates = 60
+    config.log_every = 20
     config.env = env_section("Meadow-v1", goals=int(goals))
     config.policy = section(policies.mlp, hidden=(64, 64), critic="separate")
     config.rollout = section(rollout.episodes, num_groups=64, group_size=1)

@@ -38,6 +38,7 @@ def get_config(variant: str = "key_csc") -> ml_collections.ConfigDict:
             fit=1500,
             steps=0,
             balanced=True,
+            memory=8,
             learning_rate=3e-3,
         )
         config.reward.progress = section(rewards.progress_reward, beta=0.0)

@@ -27,7 +27,8 @@ class MeadowParams(EnvParams):
 
 @struct.dataclass
 class MeadowState(EnvState):
-    """place, goal: i32[2], column and row. before: i32[], the last action + 1, 0 for none."""
+    """place: i32[2], column and row. goal: i32[], its number. before: i32[], the last action + 1, 0
+    for none."""
 
     place: jax.Array
     goal: jax.Array
@@ -36,23 +37,24 @@ class MeadowState(EnvState):
 
 @dataclasses.dataclass(frozen=True)
 class Meadow(Environment):
-    """A meadow of 7 x 7 places, nearly half of it grass, with six possible goals, which are its tasks.
+    """Meadows of 7 x 7 places, nearly half of them grass, each with a goal of its own.
 
-    Tasks are goals 0 to `goals` - 1, on map `grass`; 4 and 5, and map `grass` + 1, are held out for
-    `transfer`. The reward is 1 at the goal, the end. A common-sense reward that all tasks share,
-    -0.15 for a step onto grass and -0.05 for a turn, is paid only as far as `manners` says, and the
-    expert keeps to it: it plays the best walk for both, discounted by 0.97.
+    Tasks are goals 0 to `goals` - 1, one meadow each; 4 and 5 are held out for `transfer`. `maps`
+    is the number of a set of six meadows. The reward is 1 at the goal, the end. A common-sense
+    reward that all tasks share, -0.15 for a step onto grass and -0.05 for a turn, is paid only as
+    far as `manners` says, and the expert keeps to it: it plays the best walk for both, discounted
+    by 0.97.
 
     Observation: uint8[9], column and row, those of the goal, last direction (0 for none, action
     + 1), and the ground to the left, right, below and above (0 path, 1 grass, 2 wall). Actions:
     left, right, down, up; at a wall one stays. Start: any place but the goal. Limit 30.
 
-    Source: ours, after the setting of multi-task inverse reinforcement learning, of which only
-    summaries were read: tasks with known rewards, and one unknown reward that they share.
+    Source: ours, after the setting of Glazer et al. (2024), https://arxiv.org/abs/2402.11367, of
+    which summaries were read: tasks with known rewards, and an unknown one that they share.
     """
 
     goals: int = 4
-    grass: int = 0
+    maps: int = 0
 
     wordings: ClassVar[str] = "envs.meadow.words"
     num_codes: ClassVar[int] = SIZE
@@ -68,44 +70,42 @@ class Meadow(Environment):
     def __post_init__(self):
         if not 1 <= self.goals <= len(GOALS):
             raise ValueError(f"goals {self.goals}: expected 1 to {len(GOALS)}")
-        if self.grass < 0:
-            raise ValueError(f"grass {self.grass}: expected a number of a map, 0 or more")
+        if self.maps < 0:
+            raise ValueError(f"maps {self.maps}: expected the number of a set, 0 or more")
 
     def initial(self, key: jax.Array, params: MeadowParams) -> MeadowState:
         goal_key, place_key = jax.random.split(key)
-        goal = jnp.asarray(GOALS)[jax.random.randint(goal_key, (), 0, self.goals)]
+        goal = jax.random.randint(goal_key, (), 0, self.goals)
+        column, row = jnp.asarray(GOALS)[goal]
         # Any place but the goal: one of the others, counted from it.
-        number = goal[0] * SIZE + goal[1] + jax.random.randint(place_key, (), 1, SIZE**2)
+        number = column * SIZE + row + jax.random.randint(place_key, (), 1, SIZE**2)
         number = number % SIZE**2
-        place = jnp.stack([number // SIZE, number % SIZE])
         zero = jnp.zeros((), jnp.int32)
-        return MeadowState(zero, place, goal, zero)
+        return MeadowState(zero, jnp.stack([number // SIZE, number % SIZE]), goal, zero)
 
     def transition(
         self, key: jax.Array, state: MeadowState, action: jax.Array, params: MeadowParams
     ) -> tuple[MeadowState, jax.Array]:
         del key
         polite = self.common_reward(self.observe(state, params), action)
-        place = jnp.asarray(rules.steps(self.grass).place)[state.place[0], state.place[1], action]
-        arrived = jnp.all(place == state.goal)
+        place = jnp.asarray(rules.steps(self.maps).place)[state.place[0], state.place[1], action]
+        arrived = jnp.all(place == jnp.asarray(GOALS)[state.goal])
         reward = jnp.where(arrived, 1.0, 0.0) + params.manners * polite
-        before = jnp.asarray(action + 1, jnp.int32)
-        return state.replace(place=place, before=before), reward
+        return state.replace(place=place, before=jnp.asarray(action + 1, jnp.int32)), reward
 
     def observe(self, state: MeadowState, params: MeadowParams) -> jax.Array:
-        return seen(self.grass, state.place, state.goal, state.before)
+        return seen(self.maps, state.goal, state.place, state.before)
 
     def is_terminated(self, state: MeadowState, params: MeadowParams) -> jax.Array:
-        return jnp.all(state.place == state.goal)
+        return jnp.all(state.place == jnp.asarray(GOALS)[state.goal])
 
     def is_success(self, state: MeadowState, params: MeadowParams) -> jax.Array:
-        return jnp.all(state.place == state.goal)
+        return self.is_terminated(state, params)
 
     def expert(self, state: MeadowState, params: MeadowParams) -> jax.Array:
         """The best walk for the goal and manners together."""
-        goal = jnp.argmax(jnp.all(jnp.asarray(GOALS) == state.goal, axis=-1))
-        choice = jnp.asarray(experts(self.grass))
-        return choice[goal, state.place[0], state.place[1], state.before]
+        choice = jnp.asarray(experts(self.maps))
+        return choice[state.goal, state.place[0], state.place[1], state.before]
 
     # What a discriminator and its evaluation read.
 
@@ -127,53 +127,55 @@ class Meadow(Environment):
         return rules.manners(codes[..., 4], ground, action, self.on_grass, self.turning)
 
     def transfer(self, extra: Callable[[jax.Array], jax.Array]) -> dict[str, jax.Array]:
-        """How an agent does in the held-out tasks, on a map that training does not have, that plays
-        the best walk for the goal's reward and an extra one.
+        """How an agent does in the held-out tasks that plays the best walk for the goal's reward and
+        an extra one.
 
         extra: of observations [n, 9], the rewards of all actions f32[n, A]. Returns by name, means
         over tasks and starts: success, and common, the sum of the true common-sense rewards.
         """
-        number, found = self.grass + 1, []
-        for goal in (jnp.asarray(GOALS[i]) for i in self.held_out):
-            observed = observations(number, goal)
+        place, found = rules.steps(self.maps).place, []
+        for number in self.held_out:
+            observed, goal = observations(self.maps, number), jnp.asarray(GOALS[number])
             paid = extra(observed.reshape(-1, 9)).reshape(*rules.STATES, len(MOVES))
-            value, _ = rules.plan(number, goal, paid, GAMMA)
+            choice = jnp.argmax(rules.plan(place, goal, paid, GAMMA), axis=-1)
             polite = self.common_reward(observed[..., None, :], jnp.arange(len(MOVES)))
-            choice, limit = jnp.argmax(value, axis=-1), self.default_params.max_steps_in_episode
-            found.append(rules.walked(number, goal, choice, polite, limit))
+            limit = self.default_params.max_steps_in_episode
+            found.append(rules.walked(place, goal, choice, polite, limit))
         success, common = (sum(x) / len(found) for x in zip(*found, strict=True))
         return {"success": success, "common": common}
 
     def render(self, state: MeadowState, params: MeadowParams) -> str:
         """@ the agent, G the goal, " grass."""
-        drawn = np.where(rules.grass(self.grass), '"', ".")
-        drawn[tuple(np.asarray(state.goal))] = "G"
+        goal = int(state.goal)
+        drawn = np.where(rules.grass(self.maps)[goal], '"', ".")
+        drawn[tuple(GOALS[goal])] = "G"
         drawn[tuple(np.asarray(state.place))] = "@"
         return "\n".join("".join(line) for line in drawn.T[::-1])
 
 
-def seen(number: int, place: jax.Array, goal: jax.Array, before: jax.Array) -> jax.Array:
-    """The observation uint8[9] of a state on map `number`."""
-    ground = jnp.asarray(rules.steps(number).ground)[place[0], place[1]]
-    return jnp.concatenate([place, goal, before[None], ground]).astype(jnp.uint8)
+def seen(maps: int, goal: jax.Array, place: jax.Array, before: jax.Array) -> jax.Array:
+    """The observation uint8[9] of a state, goal i32[] by its number, in a set of meadows."""
+    ground = jnp.asarray(rules.steps(maps).ground)[goal, place[0], place[1]]
+    codes = [place, jnp.asarray(GOALS)[goal], before[None], ground]
+    return jnp.concatenate(codes).astype(jnp.uint8)
 
 
-def observations(number: int, goal: jax.Array) -> jax.Array:
-    """The observations of all states of a goal on map `number`, uint8[7, 7, 5, 9]."""
+def observations(maps: int, goal: int) -> jax.Array:
+    """The observations of all states of a goal, uint8[7, 7, 5, 9]."""
     parts = jnp.meshgrid(*(jnp.arange(size) for size in rules.STATES), indexing="ij")
     flat = [part.reshape(-1) for part in parts]
-    found = jax.vmap(lambda x, y, b: seen(number, jnp.stack([x, y]), goal, b))(*flat)
+    found = jax.vmap(lambda x, y, before: seen(maps, goal, jnp.stack([x, y]), before))(*flat)
     return found.reshape(*rules.STATES, 9)
 
 
 @functools.cache
-def experts(number: int) -> np.ndarray:
+def experts(maps: int) -> np.ndarray:
     """The expert's action by goal, place and last direction, i32[6, 7, 7, 5]."""
+    found = []
     with jax.ensure_compile_time_eval():
-        found = []
-        for goal in GOALS:
-            observed = observations(number, jnp.asarray(goal))
-            polite = Meadow(grass=number).common_reward(observed[..., None, :], jnp.arange(4))
-            value, _ = rules.plan(number, jnp.asarray(goal), polite, GAMMA)
+        for number, goal in enumerate(GOALS):
+            observed = observations(maps, number)
+            polite = Meadow(maps=maps).common_reward(observed[..., None, :], jnp.arange(4))
+            value = rules.plan(rules.steps(maps).place, jnp.asarray(goal), polite, GAMMA)
             found.append(np.asarray(jnp.argmax(value, axis=-1), np.int32))
     return np.stack(found)

@@ -18,65 +18,76 @@ STATES = (SIZE, SIZE, 1 + len(MOVES))
 
 
 class Step(NamedTuple):
-    """What moves lead to, [7, 7, 4] by place and action: place i32[..., 2], its ground i32[...]."""
+    """What moves lead to, by place and action.
+
+    place: i32[7, 7, 4, 2]. ground: i32[6, 7, 7, 4], of the place ahead, in the meadow of each goal.
+    """
 
     place: np.ndarray
     ground: np.ndarray
 
 
 @functools.cache
-def grass(number: int) -> np.ndarray:
-    """Map `number`, bool[7, 7] by column and row: nearly half of the places are grass, none a goal."""
-    grown = np.random.default_rng(number).random((SIZE, SIZE)) < 0.45
-    grown[tuple(GOALS.T)] = False
+def grass(maps: int) -> np.ndarray:
+    """Where grass grows in the meadow of each goal, bool[6, 7, 7] by column and row.
+
+    Nearly half of the places are grass, the goals are not. maps: the number of a set of meadows.
+    """
+    grown = np.random.default_rng(maps).random((len(GOALS), SIZE, SIZE)) < 0.45
+    grown[:, *GOALS.T] = False
     return grown
 
 
 @functools.cache
-def steps(number: int) -> Step:
-    """The moves on map `number`; at a wall one stays."""
+def steps(maps: int) -> Step:
+    """The moves in the meadows of a set; at a wall one stays."""
     here = np.stack(np.meshgrid(*[np.arange(SIZE)] * 2, indexing="ij"), -1)
     aim = here[:, :, None] + MOVES
     wall = ((aim < 0) | (aim >= SIZE)).any(-1)
     place = np.clip(aim, 0, SIZE - 1).astype(np.int32)
-    grown = grass(number)[place[..., 0], place[..., 1]]
+    grown = grass(maps)[:, place[..., 0], place[..., 1]]
     return Step(place, np.where(wall, WALL, grown * GRASS).astype(np.int32))
 
 
-def manners(before: jax.Array, ground: jax.Array, action: jax.Array, on: float, turn: float):
-    """What nobody says and everybody minds, f32[...] <= 0: -`on` for a step onto grass, -`turn` for
-    another direction than before. before: i32, 0 for none, else the last action + 1."""
-    turned = (before > 0) & (before != action + 1)
-    return -(on * (ground == GRASS) + turn * turned)
+def manners(
+    before: jax.Array, ground: jax.Array, action: jax.Array, on_grass: float, turning: float
+) -> jax.Array:
+    """What nobody says and everybody minds, f32[...] <= 0.
 
-
-def plan(number: int, goal: jax.Array, extra: jax.Array, gamma: float, pays: float = 1.0):
-    """(values of actions f32[7, 7, 5, 4], of states f32[7, 7, 5]): the best walk to a goal.
-
-    A step pays extra f32[7, 7, 5, 4], by place, last direction and action, and one to the goal
-    i32[2] `pays` beside it, which is the end. Value iteration, 60 sweeps.
+    -`on_grass` for a step onto grass, -`turning` for another direction than before. before: i32[],
+    0 for none, else the last action + 1.
     """
-    place = jnp.asarray(steps(number).place)
+    turned = (before > 0) & (before != action + 1)
+    return -(on_grass * (ground == GRASS) + turning * turned)
+
+
+def plan(place: np.ndarray, goal: jax.Array, extra: jax.Array, gamma: float) -> jax.Array:
+    """The best walk to a goal: values of actions f32[7, 7, 5, 4], by place and last direction.
+
+    A step pays extra f32[7, 7, 5, 4], and one to the goal i32[2], which is the end, 1 beside it.
+    Value iteration, 60 sweeps. place: of `Step`.
+    """
+    place = jnp.asarray(place)
     arrives = jnp.all(place == goal, axis=-1)[:, :, None]
 
-    def values(value):
-        action = jnp.arange(len(MOVES))
-        after = value[place[..., 0], place[..., 1], action + 1][:, :, None]
-        return extra + jnp.where(arrives, pays, gamma * after)
-
     def sweep(value, _):
-        return jnp.max(values(value), axis=-1), None
+        state = jnp.max(value, axis=-1)
+        after = state[place[..., 0], place[..., 1], jnp.arange(len(MOVES)) + 1][:, :, None]
+        return extra + jnp.where(arrives, 1.0, gamma * after), None
 
-    value, _ = jax.lax.scan(sweep, jnp.zeros(STATES), length=60)
-    return values(value), value
+    value, _ = jax.lax.scan(sweep, jnp.zeros((*STATES, len(MOVES))), length=60)
+    return value
 
 
-def walked(number: int, goal: jax.Array, choice: jax.Array, counted: jax.Array, limit: int):
-    """(share of starts that arrive f32[], mean sum of counted rewards f32[]) of a fixed policy.
+def walked(
+    place: np.ndarray, goal: jax.Array, choice: jax.Array, counted: jax.Array, limit: int
+) -> tuple[jax.Array, jax.Array]:
+    """(share of starts that arrive, mean sum of counted rewards), f32[] each, of a fixed policy.
 
-    choice: i32[7, 7, 5]. counted: f32[7, 7, 5, 4]. Every place but the goal is a start.
+    choice: i32[7, 7, 5]. counted: f32[7, 7, 5, 4]. Every place but the goal is a start. place: of
+    `Step`.
     """
-    place = jnp.asarray(steps(number).place)
+    place = jnp.asarray(place)
     here = jnp.stack(jnp.meshgrid(*[jnp.arange(SIZE)] * 2, indexing="ij"), -1).reshape(-1, 2)
     start = ~jnp.all(here == goal, axis=-1)
 

@@ -22,7 +22,7 @@ def compact(env: Meadow) -> View:
     ground = lexicon.table((" path", " grass", " wall"))
 
     def describe(state, params):
-        codes = seen(env.grass, state.place, state.goal, state.before).astype(jnp.int32)
+        codes = seen(env.maps, state.goal, state.place, state.before).astype(jnp.int32)
         place = jnp.asarray(numbers)[codes[:4]]
         return jnp.concatenate(
             [
