@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.learner.component import Setup
-from agentrl.methods.by_turn import returns_of, stream_rows
+from agentrl.methods.by_turn import returns_of, stream_rows, to_turns
+from agentrl.policies import decoder
 from agentrl.streams import Rows, Streams
 
 BagKind = Literal["instance", "embedding", "recurrent", "csc"]
@@ -72,8 +73,8 @@ class _Remember(nn.Module):
 class BagModel(nn.Module):
     """The reward of each turn, whose sum over a bag is its label.
 
-    With e_t an encoding of turn t, two layers of `hidden`, and h_t the output of an LSTM of `memory`
-    units over e_1 ... e_t that starts from a learnt state, the reward of turn t is
+    With e_t an encoding of turn t, two layers of `hidden`, and h_t the output of an LSTM of
+    `memory` units over e_1 ... e_t that starts from a learnt state, the reward of turn t is
 
       instance:   head(e_t), without memory;
       embedding:  head(h_t) - head(h_(t-1)), head(h_1) at the first: the label is head(h_T);
@@ -109,13 +110,20 @@ class BagModel(nn.Module):
         return jnp.where(mask, told, 0.0)
 
 
-def turn_features(setup: Setup, streams: Streams, rows: Rows, reads: Reads) -> jax.Array:
+def turn_features(
+    setup: Setup, reader: chex.ArrayTree, streams: Streams, rows: Rows, reads: Reads
+) -> jax.Array:
     """What is known of each turn, f32[N, T, F], 0 where nobody acted.
 
-    The observation, codes as indicators, and with reads="action" indicators of the action.
+    Over arrays the observation, codes as indicators, and with reads="action" indicators of the
+    action. In words what the policy with parameters `reader` makes of all that was said up to the
+    end of the reply: its last layer there.
     """
+    mask = streams.mask
+    if setup.policy.reads_text:
+        return _reading(setup, reader, rows, mask)
     env, _ = next(iter(setup.envs.values()))
-    rows, mask = stream_rows(rows, streams), streams.mask
+    rows = stream_rows(rows, streams)
     seen = rows.observation
     # What stands in padding may be no number.
     seen = jnp.where(mask.reshape(*mask.shape, *(1,) * (seen.ndim - 2)), seen, 0)
@@ -127,29 +135,71 @@ def turn_features(setup: Setup, streams: Streams, rows: Rows, reads: Reads) -> j
     return jnp.where(mask[..., None], jnp.concatenate(parts, axis=-1), 0.0)
 
 
+def _reading(setup: Setup, reader: chex.ArrayTree, rows: Rows, mask: jax.Array) -> jax.Array:
+    policy, count = setup.policy, setup.microbatch
+    following = jnp.pad(rows.loss_mask[:, 1:], ((0, 0), (0, 1)))
+    same = jnp.pad(rows.turn[:, 1:] == rows.turn[:, :-1], ((0, 0), (0, 1)))
+    last = rows.loss_mask & ~(following & same)
+
+    def read(rows, last):
+        role = rows.role if rows.speaker is None else rows.speaker
+        state = decoder.hidden(reader, policy.config, rows.tokens, role=role)
+        return jnp.where(last[..., None], state, 0.0)
+
+    def turns(part):
+        own, last = part
+        return to_turns(read(own, last), own, mask.shape)
+
+    if count is None or rows.tokens.shape[0] % count:
+        return turns((rows, last))
+    parts = jax.tree.map(lambda x: x.reshape(-1, count, *x.shape[1:]), (rows, last))
+    nothing = jnp.zeros((*mask.shape, policy.config.width))
+    return jax.lax.scan(lambda sum_, part: (sum_ + turns(part), None), nothing, parts)[0]
+
+
 def feature_count(setup: Setup, reads: Reads) -> int:
     """F of `turn_features`."""
+    if setup.policy.reads_text:
+        return setup.policy.config.width
     env, _ = next(iter(setup.envs.values()))
     seen = math.prod(env.observation_shape) * (env.num_codes or 1)
     return seen + (env.num_actions if reads == "action" else 0)
 
 
-def bags_of(setup: Setup, streams: Streams, rows: Rows, reads: Reads) -> Bags:
+def bags_of(
+    setup: Setup, reader: chex.ArrayTree, streams: Streams, rows: Rows, reads: Reads
+) -> Bags:
     """The bags of a batch, one per stream."""
-    features = turn_features(setup, streams, rows, reads)
+    features = turn_features(setup, reader, streams, rows, reads)
     return Bags(features, streams.mask, returns_of(streams))
 
 
 def explored(
     setup: Setup, params: chex.ArrayTree, key: jax.Array, collections: int, reads: Reads
 ) -> Bags:
-    """The bags of so many collections that the policy plays with these parameters."""
+    """The bags of so many collections that the policy plays, and reads, with these parameters."""
     rollout = setup.rollout
     key, first = jax.random.split(key)
 
     def collect(state, key):
         state, streams, rows, _ = rollout.collect(params, state, key)
-        return state, bags_of(setup, streams, rows, reads)
+        return state, bags_of(setup, params, streams, rows, reads)
 
     _, found = jax.lax.scan(collect, rollout.init(first), jax.random.split(key, collections))
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), found)
+
+
+def bag_error(params: chex.ArrayTree, network: BagModel, bags: Bags) -> jax.Array:
+    """Mean over bags of (sum of the rewards - label)^2, f32[]."""
+    return progress_error(network.apply(params, bags.features, bags.mask), bags.label, bags.mask)
+
+
+def progress_error(progress: jax.Array, outcome: jax.Array, mask: jax.Array) -> jax.Array:
+    """Mean over streams of (sum_t c_t - R)^2, f32[].
+
+    progress: f32[N, T]; outcome: f32[N]; mask: bool[N, T]. Streams without a turn do not count.
+    """
+    total = jnp.sum(jnp.where(mask, progress, 0.0), axis=1)
+    present = jnp.any(mask, axis=1)
+    error = jnp.where(present, jnp.square(total - outcome), 0.0)
+    return jnp.sum(error) / jnp.maximum(jnp.sum(present), 1)

@@ -16,34 +16,29 @@ from agentrl.methods.bags import (
     BagModel,
     Bags,
     Reads,
+    bag_error,
     bags_of,
     explored,
     feature_count,
     outcome_shares,
+    progress_error,
 )
+from agentrl.methods.by_turn import returns_of
 from agentrl.methods.networks import descended
 from agentrl.methods.transitions import drawn
+from agentrl.policies.language import LanguagePolicy
 from agentrl.streams import PerTurn
 
 PATH = "config.components.progress"
 
 
 class Progress(struct.PyTreeNode):
-    """params, opt_state: of the network that tells the progress of each turn."""
+    """params, opt_state: of the network that tells the progress of each turn. reader: the language
+    model's parameters whose last layer it is on, as they were at first; () over arrays."""
 
     params: chex.ArrayTree
     opt_state: chex.ArrayTree
-
-
-def progress_error(progress: jax.Array, outcome: jax.Array, mask: jax.Array) -> jax.Array:
-    """Mean over streams of (sum_t c_t - R)^2, f32[].
-
-    progress: f32[N, T]; outcome: f32[N]; mask: bool[N, T]. Streams without a turn do not count.
-    """
-    total = jnp.sum(jnp.where(mask, progress, 0.0), axis=1)
-    present = jnp.any(mask, axis=1)
-    error = jnp.where(present, jnp.square(total - outcome), 0.0)
-    return jnp.sum(error) / jnp.maximum(jnp.sum(present), 1)
+    reader: chex.ArrayTree = ()
 
 
 def correlation(one: jax.Array, other: jax.Array, mask: jax.Array) -> jax.Array:
@@ -81,14 +76,12 @@ def fitted(
         own = drawn(bags, share, batch, key)
 
         def loss_of(params):
-            return progress_error(
-                network.apply(params, own.features, own.mask), own.label, own.mask
-            )
+            return bag_error(params, network, own)
 
         return descended(loss_of, adam, *carry, 1)[:2], None
 
     carry, _ = jax.lax.scan(step, (value.params, value.opt_state), jax.random.split(key, steps))
-    return Progress(*carry)
+    return value.replace(params=carry[0], opt_state=carry[1])
 
 
 def progress(
@@ -117,6 +110,9 @@ def progress(
         reward models on labels of trajectories (MIL): the same with reads="observation" and one of
         the kinds of `methods.bags.BagModel`: "instance", "embedding", "recurrent", "csc".
 
+    In words the network is on the last layer of the language model as it was before the first
+    update, at the last token of each reply; that model is not trained (released: it is).
+
     Metrics, of a batch before the update's steps: progress_error, the mean squared error of the
     sums; progress_correlation, of c_t with the rewards of turns (which are not read else).
 
@@ -131,8 +127,8 @@ def progress(
         often (of ten equal parts of their range), as of most episodes nothing can be learnt.
 
     Raises:
-      ValueError: a policy that reads text or has continuous actions, an option outside its range,
-        or exploring with a rollout outside the graph or with tasks that a component draws.
+      ValueError: continuous actions, several networks in words, an option outside its range, or
+        exploring with a rollout outside the graph or with tasks that a component draws.
 
     References:
       Wang et al. (2025), SPA-RL, https://arxiv.org/abs/2505.20732; code
@@ -145,7 +141,11 @@ def progress(
       Deviations: two layers, no dropout, a fixed number of steps; there the policy sees the
       LSTM's state beside its observation, here it has a memory of its own (`policies.gru`).
     """
-    required(setup, "progress", "arrays", discrete=True)
+    required(setup, "progress", None, discrete=True)
+    if setup.policy.reads_text and not isinstance(setup.policy, LanguagePolicy):
+        raise ValueError("component 'progress' in words needs one transformer as the policy")
+    if setup.policy.reads_text and reads != "action":
+        raise ValueError(f"{PATH}.reads={reads!r}: in words the reply is read, too; use 'action'")
     counts = {"hidden": hidden, "memory": memory, "fit": fit, "batch": batch}
     for name, number in counts.items():
         check_range(f"{PATH}.{name}", number, 1)
@@ -155,18 +155,19 @@ def progress(
     check_choice(f"{PATH}.kind", kind, get_args(BagKind))
     check_choice(f"{PATH}.reads", reads, get_args(Reads))
     if explore:
-        required(setup, "progress", "arrays", in_graph=True)
+        required(setup, "progress", None, in_graph=True)
         if setup.rollout.needs:
             raise ValueError(
                 f"{PATH}.explore={explore}: before the first update nothing draws tasks"
             )
     network, adam = BagModel(kind, hidden, memory), optax.adam(learning_rate)
+    reader_of = (lambda params: params) if setup.policy.reads_text else (lambda params: ())
 
     def init(start):
         key, play, draw = jax.random.split(start.key, 3)
         one = jnp.zeros((1, 1, feature_count(setup, reads)))
         params = network.init(key, one, jnp.ones((1, 1), bool))
-        value = Progress(params, adam.init(params))
+        value = Progress(params, adam.init(params), reader_of(start.params))
         if explore:
             bags = explored(setup, start.params, play, explore, reads)
             value = fitted(
@@ -175,21 +176,25 @@ def progress(
         return value
 
     def annotate(context, streams, rows):
-        own = bags_of(setup, streams, rows, reads)
-        return {"progress": PerTurn(network.apply(context.value.params, own.features, own.mask))}
+        value = context.value
+        own = bags_of(setup, value.reader, streams, rows, reads)
+        return {"progress": PerTurn(network.apply(value.params, own.features, own.mask))}
 
     def after(value, outcome):
-        own, told = bags_of(setup, outcome.streams, outcome.rows, reads), outcome.notes["progress"]
-
-        def loss_of(params):
-            return progress_error(
-                network.apply(params, own.features, own.mask), own.label, own.mask
+        streams, told = outcome.streams, outcome.notes["progress"].values
+        error = progress_error(told, returns_of(streams), streams.mask)
+        alike = correlation(told, streams.reward, streams.mask)
+        if steps:
+            own = bags_of(setup, value.reader, streams, outcome.rows, reads)
+            params, opt_state, _ = descended(
+                lambda params: bag_error(params, network, own),
+                adam,
+                value.params,
+                value.opt_state,
+                steps,
             )
-
-        error = loss_of(value.params)
-        alike = correlation(told.values, outcome.streams.reward, own.mask)
-        params, opt_state, _ = descended(loss_of, adam, value.params, value.opt_state, steps)
-        return Progress(params, opt_state), {
+            value = value.replace(params=params, opt_state=opt_state)
+        return value, {
             "progress_error": jnp.stack([error, jnp.ones(())]),
             "progress_correlation": jnp.stack([alike, jnp.ones(())]),
         }

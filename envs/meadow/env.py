@@ -127,8 +127,8 @@ class Meadow(Environment):
         return rules.manners(codes[..., 4], ground, action, self.on_grass, self.turning)
 
     def transfer(self, extra: Callable[[jax.Array], jax.Array]) -> dict[str, jax.Array]:
-        """How an agent does in the held-out tasks that plays the best walk for the goal's reward and
-        an extra one.
+        """What an agent gets in the held-out tasks that plays the best walk for an extra reward
+        beside the goal's.
 
         extra: of observations [n, 9], the rewards of all actions f32[n, A]. Returns by name, means
         over tasks and starts: success, and common, the sum of the true common-sense rewards.

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import rewards
-from agentrl.methods.progress import progress_error
+from agentrl.methods.bags import progress_error
 
 
 def test_worked_example():
