@@ -30,7 +30,7 @@ def test_the_reward_is_the_goals_and_as_much_of_manners_as_is_said():
 
 def test_tasks_are_goals_and_nobody_starts_at_one():
     env, params = envs.make("Meadow-v1", goals=4)
-    state = jax.vmap(env.initial, (0, None))(jax.random.split(jax.random.key(0), 512), params)
+    state = jax.vmap(env.initial, (0, None))(jax.random.split(jax.random.key(0), 2048), params)
     seen = jax.vmap(env.observe, (0, None))(state, params)
     assert set(state.goal.tolist()) == {0, 1, 2, 3}
     np.testing.assert_array_equal(env.task_of(seen), state.goal)
@@ -41,10 +41,10 @@ def test_tasks_are_goals_and_nobody_starts_at_one():
 def test_true_manners_transfer():
     env, _ = envs.make("Meadow-v1")
 
-    def true(seen):
+    def common(seen):
         return env.common_reward(seen[:, None], jnp.arange(4))
 
-    told = jax.jit(lambda: [env.transfer(f) for f in (true, lambda seen: 0.0 * true(seen))])()
+    told = jax.jit(lambda: [env.transfer(f) for f in (common, lambda seen: 0.0 * common(seen))])()
     true, none = jax.device_get(told)
     assert true["success"] == none["success"] == 1
     assert true["common"] > 0.6 * none["common"]

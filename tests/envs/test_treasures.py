@@ -42,9 +42,11 @@ def test_charger():
 
 
 def test_moving():
-    # From columns 2 and 3 by a fifth of the side, one column, to the left and back.
-    found = played("moving", (0, 4), [STAY] * 6, max_steps_in_episode=10)
-    assert found == [0, 1, 0, 0, 0, 0] or found == [1, 1, 1, 0, 0, 0]
+    # From columns 2 and 3 by 2 / 10, one column, before each reward: 1 and 2, 0 and 1, then the
+    # wall, a step in which it turns, and back: 0 and 1, 1 and 2, 2 and 3.
+    assert played("moving", (1, 4), [STAY] * 5, max_steps_in_episode=10) == [1, 1, 1, 1, 0]
+    assert played("moving", (2, 4), [STAY] * 5, max_steps_in_episode=10) == [1, 0, 0, 1, 1]
+    assert played("moving", (2, 3), [STAY] * 5, max_steps_in_episode=10) == [0] * 5
 
 
 @pytest.mark.parametrize("memory", ["key", "timer", "charger", "moving"])

@@ -101,28 +101,28 @@ def test_with_one_instance_the_embedding_model_is_the_recurrent_one():
 
 def test_memory_alone_tells_whether_a_switch_was_pushed():
     rng = np.random.default_rng(0)
-    press, value = rng.random((320, 8)) < 0.2, rng.random((320, 8))
+    press, value = rng.random((576, 8)) < 0.2, rng.random((576, 8))
     reward = jnp.float32(pushed(press, value))
     seen = jnp.float32(np.stack([press, value], axis=-1))
     mask = jnp.ones(press.shape, bool)
     bags = Bags(seen, mask, jnp.sum(reward, axis=1))
     shown, held = (jax.tree.map(lambda x, part=part: x[part], bags) for part in (
-        slice(256), slice(256, None)
+        slice(512), slice(512, None)
     ))  # fmt: skip
     adam, error, alike = optax.adam(1e-2), {}, {}
     for kind in ("instance", "csc"):
-        network = BagModel(kind, hidden=16, memory=4)
+        network = BagModel(kind, hidden=16, memory=8)
         params = network.init(jax.random.key(0), seen[:1], mask[:1])
         start = Progress(params, adam.init(params))
         fit = jax.jit(
             lambda value, bags, key, network=network: fitted(
-                network, adam, value, bags, key, steps=600, batch=64, balanced=False
+                network, adam, value, bags, key, steps=1200, batch=64, balanced=False
             )
         )
         params = fit(start, shown, jax.random.key(1)).params
         error[kind] = float(bag_error(params, network, held))
         told = network.apply(params, held.features, held.mask)
-        alike[kind] = float(correlation(told, reward[256:], held.mask))
+        alike[kind] = float(correlation(told, reward[512:], held.mask))
     assert error["csc"] < 0.3 * error["instance"]
     assert alike["csc"] > 0.9 > alike["instance"]
 
