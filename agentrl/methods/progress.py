@@ -60,17 +60,20 @@ def correlation(one: jax.Array, other: jax.Array, mask: jax.Array) -> jax.Array:
 def fitted(
     network: BagModel,
     adam: optax.GradientTransformation,
-    value: Progress,
     bags: Bags,
     key: jax.Array,
     *,
     steps: int,
     batch: int,
-    balanced: bool,
+    balanced: bool = False,
+    fits: int = 1,
 ) -> Progress:
-    """The network after `steps` steps on `batch` bags each; `balanced`: see `outcome_shares`."""
-    present = jnp.any(bags.mask, axis=1)
-    share = outcome_shares(bags.label, present, bins=10 if balanced else 1)
+    """The network after `steps` steps on `batch` bags each.
+
+    balanced: see `outcome_shares`. fits: networks that start apart, of which the one with the least
+    error on the bags is kept.
+    """
+    share = outcome_shares(bags.label, jnp.any(bags.mask, axis=1), bins=10 if balanced else 1)
 
     def step(carry, key):
         own = drawn(bags, share, batch, key)
@@ -80,8 +83,17 @@ def fitted(
 
         return descended(loss_of, adam, *carry, 1)[:2], None
 
-    carry, _ = jax.lax.scan(step, (value.params, value.opt_state), jax.random.split(key, steps))
-    return value.replace(params=carry[0], opt_state=carry[1])
+    def fit(key):
+        start, draw = jax.random.split(key)
+        params = network.init(start, bags.features[:1], bags.mask[:1])
+        carry = params, adam.init(params)
+        carry, _ = jax.lax.scan(step, carry, jax.random.split(draw, steps))
+        told = jnp.sum(network.apply(carry[0], bags.features, bags.mask), axis=1)
+        return Progress(*carry), jnp.sum(share * jnp.square(told - bags.label))
+
+    values, errors = jax.vmap(fit)(jax.random.split(key, fits))
+    best = jnp.argmin(errors)
+    return jax.tree.map(lambda x: x[best], values)
 
 
 def progress(
@@ -97,6 +109,7 @@ def progress(
     fit: int = 1000,
     batch: int = 64,
     balanced: bool = False,
+    fits: int = 1,
 ) -> Component:
     """Supplies `progress` f32[N, T] for reward term `progress_reward`.
 
@@ -125,6 +138,8 @@ def progress(
         which the network is fitted beforehand; 0: none.
       fit: steps beforehand. batch: streams drawn for each. balanced: all returns are drawn equally
         often (of ten equal parts of their range), as of most episodes nothing can be learnt.
+      fits: networks that are fitted beforehand, of which the one with the least error on the
+        explored episodes is kept; an LSTM may find no memory that helps.
 
     Raises:
       ValueError: continuous actions, several networks in words, an option outside its range, or
@@ -146,7 +161,7 @@ def progress(
         raise ValueError("component 'progress' in words needs one transformer as the policy")
     if setup.policy.reads_text and reads != "action":
         raise ValueError(f"{PATH}.reads={reads!r}: in words the reply is read, too; use 'action'")
-    counts = {"hidden": hidden, "memory": memory, "fit": fit, "batch": batch}
+    counts = {"hidden": hidden, "memory": memory, "fit": fit, "batch": batch, "fits": fits}
     for name, number in counts.items():
         check_range(f"{PATH}.{name}", number, 1)
     check_range(f"{PATH}.steps", steps, 0)
@@ -167,13 +182,13 @@ def progress(
         key, play, draw = jax.random.split(start.key, 3)
         one = jnp.zeros((1, 1, feature_count(setup, reads)))
         params = network.init(key, one, jnp.ones((1, 1), bool))
-        value = Progress(params, adam.init(params), reader_of(start.params))
+        value = Progress(params, adam.init(params))
         if explore:
             bags = explored(setup, start.params, play, explore, reads)
             value = fitted(
-                network, adam, value, bags, draw, steps=fit, batch=batch, balanced=balanced
+                network, adam, bags, draw, steps=fit, batch=batch, balanced=balanced, fits=fits
             )
-        return value
+        return value.replace(reader=reader_of(start.params))
 
     def annotate(context, streams, rows):
         value = context.value

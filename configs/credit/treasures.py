@@ -39,6 +39,7 @@ def get_config(variant: str = "key_csc") -> ml_collections.ConfigDict:
             steps=0,
             balanced=True,
             memory=8,
+            fits=1 if model == "instance" else 3,
             learning_rate=3e-3,
         )
         config.reward.progress = section(rewards.progress_reward, beta=0.0)

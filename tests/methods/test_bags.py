@@ -10,7 +10,7 @@ from experiments import lake, train_and_resume
 from agentrl import rewards
 from agentrl.config import section
 from agentrl.methods.bags import BagModel, Bags, bag_error, increments, outcome_shares
-from agentrl.methods.progress import Progress, correlation, fitted, progress
+from agentrl.methods.progress import correlation, fitted, progress
 
 KINDS = ("instance", "embedding", "recurrent", "csc")
 
@@ -112,14 +112,12 @@ def test_memory_alone_tells_whether_a_switch_was_pushed():
     adam, error, alike = optax.adam(1e-2), {}, {}
     for kind in ("instance", "csc"):
         network = BagModel(kind, hidden=16, memory=8)
-        params = network.init(jax.random.key(0), seen[:1], mask[:1])
-        start = Progress(params, adam.init(params))
         fit = jax.jit(
-            lambda value, bags, key, network=network: fitted(
-                network, adam, value, bags, key, steps=1200, batch=64, balanced=False
+            lambda bags, key, network=network: fitted(
+                network, adam, bags, key, steps=1200, batch=64, fits=2
             )
         )
-        params = fit(start, shown, jax.random.key(1)).params
+        params = fit(shown, jax.random.key(1)).params
         error[kind] = float(bag_error(params, network, held))
         told = network.apply(params, held.features, held.mask)
         alike[kind] = float(correlation(told, reward[512:], held.mask))
