@@ -16,7 +16,7 @@ from agentrl import advantages, policies, rewards, rollout
 from agentrl.config import base_config, check_variant, env_section, section
 from agentrl.methods.progress import progress
 
-VARIANTS = ("spa", "fitted", "outcome")
+VARIANTS = ("spa", "fitted", "kept", "outcome")
 
 
 def get_config(variant: str = "spa") -> ml_collections.ConfigDict:
@@ -34,9 +34,9 @@ def get_config(variant: str = "spa") -> ml_collections.ConfigDict:
     config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")
     config.optimizer.learning_rate = 3e-3
     if variant != "outcome":
-        beforehand = {"explore": 32, "fit": 1000, "steps": 0, "balanced": True}
-        config.components.progress = section(
-            progress, **(beforehand if variant == "fitted" else {})
-        )
+        options = {} if variant == "spa" else {"explore": 32, "balanced": True}
+        if variant == "fitted":
+            options["steps"] = 0
+        config.components.progress = section(progress, **options)
         config.reward.progress = section(rewards.progress_reward, beta=0.0)
     return config

@@ -10,8 +10,7 @@ from agentrl.config import base_config, check_variant, env_section, section
 from agentrl.methods.progress import progress
 
 # The hidden memory of the treasure, and who pays: the environment, or a model of it.
-MODELS = ("true", "instance", "embedding", "recurrent", "csc")
-VARIANTS = tuple(f"{memory}_{model}" for memory in ("key", "timer") for model in MODELS)
+VARIANTS = ("key_true", "key_instance", "key_csc")
 
 
 def get_config(variant: str = "key_csc") -> ml_collections.ConfigDict:
