@@ -61,6 +61,7 @@ def fitted(
     network: BagModel,
     adam: optax.GradientTransformation,
     bags: Bags,
+    start: jax.Array,
     key: jax.Array,
     *,
     steps: int,
@@ -70,8 +71,8 @@ def fitted(
 ) -> Progress:
     """The network after `steps` steps on `batch` bags each.
 
-    balanced: see `outcome_shares`. fits: networks that start apart, of which the one with the least
-    error on the bags is kept.
+    start, key: keys of the first parameters, and of draws. balanced: see `outcome_shares`. fits:
+    networks that start apart, of which the one with the least error on the bags is kept.
     """
     share = outcome_shares(bags.label, jnp.any(bags.mask, axis=1), bins=10 if balanced else 1)
 
@@ -83,15 +84,15 @@ def fitted(
 
         return descended(loss_of, adam, *carry, 1)[:2], None
 
-    def fit(key):
-        start, draw = jax.random.split(key)
+    def fit(start, draw):
         params = network.init(start, bags.features[:1], bags.mask[:1])
         carry = params, adam.init(params)
         carry, _ = jax.lax.scan(step, carry, jax.random.split(draw, steps))
         told = jnp.sum(network.apply(carry[0], bags.features, bags.mask), axis=1)
         return Progress(*carry), jnp.sum(share * jnp.square(told - bags.label))
 
-    values, errors = jax.vmap(fit)(jax.random.split(key, fits))
+    keys = (x[None] if fits == 1 else jax.random.split(x, fits) for x in (start, key))
+    values, errors = jax.vmap(fit)(*keys)
     best = jnp.argmin(errors)
     return jax.tree.map(lambda x: x[best], values)
 
@@ -186,7 +187,7 @@ def progress(
         if explore:
             bags = explored(setup, start.params, play, explore, reads)
             value = fitted(
-                network, adam, bags, draw, steps=fit, batch=batch, balanced=balanced, fits=fits
+                network, adam, bags, key, draw, steps=fit, batch=batch, balanced=balanced, fits=fits
             )
         return value.replace(reader=reader_of(start.params))
 

@@ -4,9 +4,9 @@ Glazer et al. (2024), MT-CSIRL, https://arxiv.org/abs/2402.11367 (summaries); AI
 
     python -m launchers.train --config=configs/credit/meadow.py:shared_4 --workdir=runs/meadow
 
-Five seeds, two minutes of a CPU core. True common-sense reward in held-out tasks, where it is -0.289
-with nothing learnt and -0.149 with the true one: one discriminator for four tasks -0.197, one per
-task and their mean -0.191, of one task alone -0.245, GAIL's logit -0.327 (README.md).
+Five seeds, a minute or two of a CPU core. True common-sense reward in held-out tasks, where it is
+-0.289 with nothing learnt and -0.149 with the true one: one discriminator for four tasks -0.197,
+one per task and their mean -0.191, of one task alone -0.245, GAIL's logit -0.327 (README.md).
 """
 
 import ml_collections

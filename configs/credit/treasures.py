@@ -1,6 +1,12 @@
 """Treasures-v1: a reward with memory, learnt from labels of whole trajectories, pays the policy.
 
-Early et al. (2022), https://arxiv.org/abs/2205.15367.
+Early et al. (2022), multiple-instance reward models, https://arxiv.org/abs/2205.15367.
+
+    python -m launchers.train --config=configs/credit/treasures.py:key_csc --workdir=runs/treasures
+
+Five seeds, two minutes of a CPU core. True return at the end: paid by the environment 43.1 (41.9 to
+43.7); by a model with memory (CSC) 31.5, four seeds 30.7 to 43.0 and one 0.1, whose fit found no
+memory; by a model without memory 0.1 (README.md).
 """
 
 import ml_collections
@@ -38,7 +44,6 @@ def get_config(variant: str = "key_csc") -> ml_collections.ConfigDict:
             steps=0,
             balanced=True,
             memory=8,
-            fits=1 if model == "instance" else 3,
             learning_rate=3e-3,
         )
         config.reward.progress = section(rewards.progress_reward, beta=0.0)

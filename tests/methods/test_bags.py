@@ -113,11 +113,12 @@ def test_memory_alone_tells_whether_a_switch_was_pushed():
     for kind in ("instance", "csc"):
         network = BagModel(kind, hidden=16, memory=8)
         fit = jax.jit(
-            lambda bags, key, network=network: fitted(
-                network, adam, bags, key, steps=1200, batch=64, fits=2
+            lambda bags, network=network: fitted(
+                network, adam, bags, jax.random.key(0), jax.random.key(1), steps=1200, batch=64,
+                fits=2,
             )
-        )
-        params = fit(shown, jax.random.key(1)).params
+        )  # fmt: skip
+        params = fit(shown).params
         error[kind] = float(bag_error(params, network, held))
         told = network.apply(params, held.features, held.mask)
         alike[kind] = float(correlation(told, reward[512:], held.mask))
