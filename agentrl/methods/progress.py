@@ -122,7 +122,7 @@ def progress(
         SPA, fitted to each batch as it comes: the defaults;
         SPA as published: explore=32, steps=0, balanced=True; kept up with the policy: steps=8;
         reward models on labels of trajectories (MIL): explore=16, steps=0, reads="observation"
-        and one of the kinds of `methods.bags.BagModel`: "instance", "embedding", "recurrent", "csc".
+        and a kind of `methods.bags.BagModel`: "instance", "embedding", "recurrent", "csc".
 
     In words the network is on the last layer of the language model as it was before the first
     update, at the last token of each reply; that model is not trained (released: it is).
