@@ -97,6 +97,25 @@ def fitted(
     return jax.tree.map(lambda x: x[best], values)
 
 
+def _check(setup: Setup, kind: BagKind, reads: Reads, **counts: int) -> None:
+    required(setup, "progress", None, discrete=True)
+    for name, number in counts.items():
+        least = 0 if name in ("steps", "explore") else 1
+        check_range(f"{PATH}.{name}", number, least)
+    check_choice(f"{PATH}.kind", kind, get_args(BagKind))
+    check_choice(f"{PATH}.reads", reads, get_args(Reads))
+    if setup.policy.reads_text and not isinstance(setup.policy, LanguagePolicy):
+        raise ValueError("component 'progress' in words needs one transformer as the policy")
+    if setup.policy.reads_text and reads != "action":
+        raise ValueError(f"{PATH}.reads={reads!r}: in words the reply is read, too; use 'action'")
+    if counts["explore"]:
+        required(setup, "progress", None, in_graph=True)
+        if setup.rollout.needs:
+            raise ValueError(
+                f"{PATH}.explore={counts['explore']}: before the first update nothing draws tasks"
+            )
+
+
 def progress(
     setup: Setup,
     *,
@@ -157,25 +176,12 @@ def progress(
       Deviations: two layers, no dropout, a fixed number of steps; there the policy sees the
       LSTM's state beside its observation, here it has a memory of its own (`policies.gru`).
     """
-    required(setup, "progress", None, discrete=True)
-    if setup.policy.reads_text and not isinstance(setup.policy, LanguagePolicy):
-        raise ValueError("component 'progress' in words needs one transformer as the policy")
-    if setup.policy.reads_text and reads != "action":
-        raise ValueError(f"{PATH}.reads={reads!r}: in words the reply is read, too; use 'action'")
-    counts = {"hidden": hidden, "memory": memory, "fit": fit, "batch": batch, "fits": fits}
-    for name, number in counts.items():
-        check_range(f"{PATH}.{name}", number, 1)
-    check_range(f"{PATH}.steps", steps, 0)
-    check_range(f"{PATH}.explore", explore, 0)
+    counts = {
+        "hidden": hidden, "memory": memory, "fit": fit, "batch": batch, "fits": fits,
+        "steps": steps, "explore": explore,
+    }  # fmt: skip
+    _check(setup, kind, reads, **counts)
     check_range(f"{PATH}.learning_rate", learning_rate, 0.0, below=True)
-    check_choice(f"{PATH}.kind", kind, get_args(BagKind))
-    check_choice(f"{PATH}.reads", reads, get_args(Reads))
-    if explore:
-        required(setup, "progress", None, in_graph=True)
-        if setup.rollout.needs:
-            raise ValueError(
-                f"{PATH}.explore={explore}: before the first update nothing draws tasks"
-            )
     network, adam = BagModel(kind, hidden, memory), optax.adam(learning_rate)
     reader_of = (lambda params: params) if setup.policy.reads_text else (lambda params: ())
 
