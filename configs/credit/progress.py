@@ -5,7 +5,7 @@ Wang et al. (2025), https://arxiv.org/abs/2505.20732. "outcome" has the environm
     python -m launchers.train --config=configs/credit/progress.py:kept --workdir=runs/spa
 
 Five seeds, a minute of a CPU core or two. Success at the end: outcome 0.98 to 0.99; progress fitted
-to each batch as it comes ("spa") 0.00 to 0.05, to 4,096 explored episodes beforehand ("fitted", as
+to each batch as it comes ("spa") 0.00 to 0.02, to 4,096 explored episodes beforehand ("fitted", as
 published) 0.00, since the policy finds where it is wrong, beforehand and to each batch ("kept")
 0.94 to 0.99. Where one episode of fifty succeeds, "spa" learns that all progress is nearly 0.
 """
