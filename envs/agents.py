@@ -48,6 +48,10 @@ class Agents:
     perfect_information: ClassVar[bool] = False
     # Deterministic: every key gives the same start, and every action has one outcome.
     deterministic: ClassVar[bool] = False
+    # What `fingerprint` can be of.
+    anchors: ClassVar[tuple[str, ...]] = ("observation", "state")
+    # It is a program that calls the model itself (`envs.hosted`).
+    calls_model: ClassVar[bool] = False
     # Names of the sides that win and lose together, if the task assigns seats to sides.
     sides: ClassVar[tuple[str, ...]] = ()
     # Roles that write one transcript in turn, for `speaker`; 1: the agent is always the same.

@@ -79,7 +79,7 @@ def measure(
     from agentrl.run.programs import compile_programs
 
     bound = build(config)
-    if bound.rollout.on_host:
+    if bound.env.in_python:
         raise ValueError(
             f"config.rollout.name={config.rollout.name!r} collects in Python: there is no "
             "program to compile"

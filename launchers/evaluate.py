@@ -78,7 +78,7 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     rows = _rows(run, task, keys, opponent, side)
     expert = dict(rows).get("expert")
     against = ""
-    if run.experiment.rollout.on_host:
+    if task.env.in_python:
         against = ", against itself" if task.rollout.roles > 1 else ""
     elif opponent is not None:
         seats = f"all seats of the {side}" if side else "seats in turn"
@@ -167,7 +167,7 @@ def _rows(run: Any, task: Any, keys: Any, opponent: Any, side: Any) -> list[tupl
         for i, seed in enumerate(_seeds(run.config))
     ]
     # An environment in Python has no scripted players: games are self-play.
-    if run.experiment.rollout.on_host:
+    if task.env.in_python:
         return rows
     rows.append(("random", outcomes(random_actor(env))))
     if _EXPERT.value:

@@ -23,7 +23,7 @@ Made by `python -m launchers.pages` from docstrings, declarations and configs; a
 """  # noqa: E501
 # First parameters that make a function an estimator, a filter or a term.
 CREDITED = {"reward", "mask", "loss_mask", "advantage", "valid", "well_formed", "cost", "score"}
-LEARNT = {"logp", "entropy", "value", "answer_logits", "reference_kl"}
+LEARNT = {"logp", "entropy", "value", "answer_logits", "reference_kl", "logits"}
 TABLES = {
     "Estimators, filters and reweightings": "agentrl.advantages",
     "Reward terms": "agentrl.rewards",
@@ -38,7 +38,8 @@ WANTED = {
 }
 # Parts and metrics of the others, which no config names.
 PARTS = {"anchor_segments", "approx_kl", "approx_kl_terms", "covariances", "discounted_return"}
-PARTS |= {"explained_variance", "twin_targets"}
+PARTS |= {"explained_variance", "twin_targets", "soft_value", "chosen_logits"}
+PARTS |= {"categorical_entropy", "categorical_kl", "categorical_log_prob"}
 # Of arrays that are not those of a rollout; what configs name is `hae_by_turn` and its like.
 PARTS |= {"hae", "marft", "mars_released"}
 

@@ -22,7 +22,7 @@ from launchers.methods_page import listed
 ESTIMATORS = [*listed("agentrl.advantages"), *listed("agentrl.rewards")]
 LOSSES = listed("agentrl.losses")
 # What the policy computes anew in the loss: gradients go through these, and through no other input.
-OUTPUTS = ("logp", "entropy", "value", "answer_logits", "reference_kl")
+OUTPUTS = ("logp", "entropy", "value", "answer_logits", "reference_kl", "logits")
 
 
 def choices(function):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 
-from agentrl.config import requirements
+from agentrl.config import refused, requirements
 from agentrl.config.base import check, warm_start
 from agentrl.config.bind import bind
 from agentrl.config.components import make_components, selection_of
@@ -25,6 +25,7 @@ from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase, make_batches, make_train
 from agentrl.policies.scoring import split
 from agentrl.rollout import Rollout, several
+from agentrl.rollout.runner import only_seed
 
 if TYPE_CHECKING:
     from agentrl.policies.actor_critic import Policy
@@ -102,52 +103,12 @@ class Experiment(NamedTuple):
     @property
     def maybe_jit(self) -> Callable[..., Callable]:
         """`jax.jit`, or nothing where collecting is Python that runs programs of its own."""
-        return no_jit if self.rollout.on_host else jax.jit
+        return self.rollout.runner.compiled
 
     @property
     def over_seeds(self) -> Callable[[Callable], Callable]:
-        """How a function of one seed becomes one of all seeds.
-
-        One seed is not mapped. Several are: by `jax.vmap`; by `lax.map` for programs with
-        `while_loop`s, since under `vmap` every seed would run as long as the slowest and copy its
-        KV cache at each step; by a Python loop on the host.
-        """
-        if self.config.num_seeds == 1:
-            return only_seed
-        if self.rollout.on_host:
-            return python_map
-        return lax_map if self.policy.reads_text else jax.vmap
-
-
-def no_jit(function: Callable, **_: object) -> Callable:
-    """In the place of `jax.jit`, for functions that cannot be compiled as a whole."""
-    return function
-
-
-def only_seed(function: Callable) -> Callable:
-    """As `jax.vmap` over an axis of length 1, without mapping."""
-
-    def of_one(*args):
-        out = function(*jax.tree.map(lambda x: x.squeeze(0), args))
-        return jax.tree.map(lambda x: jnp.asarray(x)[None], out)
-
-    return of_one
-
-
-def python_map(function: Callable) -> Callable:
-    """As `jax.vmap`, one element at a time, in Python."""
-
-    def across(*args):
-        count = len(jax.tree.leaves(args)[0])
-        outs = [function(*jax.tree.map(lambda x, i=i: x[i], args)) for i in range(count)]
-        return jax.tree.map(lambda *xs: jnp.stack(xs), *outs)
-
-    return across
-
-
-def lax_map(function: Callable) -> Callable:
-    """As `jax.vmap`, one element at a time, compiled."""
-    return lambda *args: jax.lax.map(lambda xs: function(*xs), args)
+        """How a function of one seed that collects becomes one of all seeds; one is not mapped."""
+        return only_seed if self.config.num_seeds == 1 else self.rollout.runner.over_seeds
 
 
 def build(config: ml_collections.ConfigDict) -> Experiment:
@@ -164,15 +125,13 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         rollout = several({name: task.rollout for name, task in tasks.items()})
         # Rows of each environment have an opening of their own.
         tasks = {
-            name: task._replace(policy=task.policy._replace(shares_opening=False))
-            if task.policy.reads_text
-            else task
-            for name, task in tasks.items()
+            name: task._replace(policy=task.policy.among_several()) for name, task in tasks.items()
         }
     policy = next(iter(tasks.values())).policy
     warm = bind("warm_start", warm_start, config.warm_start)
     check_options("config.warm_start", warm)
     requirements.check_batch(config, rollout)
+    refused.check_environment(config, next(iter(made.values()))[0], learning=True)
     updates = (warm["updates"], config.updates)
     learner = learner_of(config, policy, rollout, updates)
     setup = Setup(
@@ -186,7 +145,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         microbatch=learner.options.pass_rows,
         lengths=learner.options.lengths,
         reads=requirements.names_read(learner.terms, learner.recipe),
-        context=context_of(config) if policy.reads_text else None,
+        context=context_of(config),
     )
     selection = selection_of(config, setup, learner)
     components = make_components(config, setup, learner, selection)
@@ -201,8 +160,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         phases=tuple((phase, make_train(setup, phase)) for phase in phases),
         batches=make_batches(setup, phases[-1]),
     )
-    requirements.check_sources(config, experiment)
-    requirements.check_options_of_seeds(config, experiment)
+    requirements.check_traced(config, experiment)
     writing_of(config, experiment)
     return experiment
 

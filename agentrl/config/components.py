@@ -122,11 +122,11 @@ def selection_of(
             )
         check_unused("population", population, options, "set config.population.every")
         return None
-    _check_population(config, setup, options)
+    _check_population(config, options)
     return population(setup, ranges, **options)
 
 
-def _check_population(config, setup: Setup, options: Mapping[str, Any]) -> None:
+def _check_population(config, options: Mapping[str, Any]) -> None:
     every = options["every"]
     if config.num_seeds < 2:
         raise ValueError(
@@ -137,11 +137,6 @@ def _check_population(config, setup: Setup, options: Mapping[str, Any]) -> None:
         raise ValueError(
             f"config.population.every={every}: expected a multiple of "
             f"config.log_every={config.log_every}; updates are compiled in loops of log_every"
-        )
-    if setup.rollout.on_host:
-        raise ValueError(
-            f"config.population.every={every} with config.rollout.name={config.rollout.name!r}, "
-            "which trains one seed after the other: set every=0, or use an environment in JAX"
         )
     check_range("config.population.top", options["top"], 0, 1, above=True)
     for name in ("bottom", "probability"):

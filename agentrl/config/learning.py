@@ -9,6 +9,7 @@ import ml_collections
 from agentrl import losses
 from agentrl.checks import check_range
 from agentrl.config.bind import TERM_KEYS, bind, bound, flat, nearest
+from agentrl.config.refused import LENGTHS, refuse
 from agentrl.declarations import is_moving_reward
 from agentrl.learner.credit import Recipe
 from agentrl.learner.function import Function
@@ -120,7 +121,7 @@ def learner_of(
         (end - first) * options.epochs * options.minibatches,
         bind("optimizer", optimizer, config.optimizer),
         _entries(config, policy),
-        _adapters(policy),
+        policy.adapters.trained,
     )
     # A wrong value is an error here, not where an update is traced.
     check_options("config.optimizer", optimizers.options)
@@ -149,9 +150,9 @@ def _entries(config: ml_collections.ConfigDict, policy: "AnyPolicy") -> dict[str
         return {}
     trained, frozen = split(jax.eval_shape(policy.init, jax.random.key(0)), policy.frozen)
     known = list(trained) if isinstance(trained, dict) else []
-    if _adapters(policy) > 1:
+    if policy.adapters.trained > 1:
         known = [name for name in known if name != "lora"]
-        known += adapters_of_roles(_adapters(policy))
+        known += adapters_of_roles(policy.adapters.trained)
     for entry in config.optimizers:
         if entry not in known:
             raise ValueError(
@@ -163,13 +164,6 @@ def _entries(config: ml_collections.ConfigDict, policy: "AnyPolicy") -> dict[str
         entry: bind(f"optimizers.{entry}", optimizer, values)
         for entry, values in config.optimizers.items()
     }
-
-
-def _adapters(policy: "AnyPolicy") -> int:
-    """How many roles have an adapter of their own that is trained; 1 for none."""
-    if not policy.reads_text or not policy.config.lora_rank or policy.config.lora_blocks:
-        return 1
-    return 1 if "lora" in policy.frozen else policy.config.lora_roles
 
 
 def check_learner(config: ml_collections.ConfigDict, policy: "AnyPolicy", rollout: Rollout) -> None:
@@ -199,8 +193,4 @@ def check_learner(config: ml_collections.ConfigDict, policy: "AnyPolicy", rollou
         check_range("config.learner.max_kl", given.max_kl, 0, above=True)
     for name in ("epochs", "minibatches", "lengths"):
         check_range(f"config.learner.{name}", given[name], 1)
-    if given.lengths > 1 and (given.microbatch is None or not policy.reads_text):
-        raise ValueError(
-            f"config.learner.lengths={given.lengths} is for language policies in microbatches; "
-            "set microbatch, or lengths=1"
-        )
+    refuse(config, LENGTHS[policy.kind])

@@ -27,7 +27,7 @@ from agentrl.streams import FILLED_BY, Rows
 
 if TYPE_CHECKING:
     from agentrl.config.build import Experiment
-    from agentrl.policies.language import LanguagePolicy
+    from agentrl.policies.protocol import AnyPolicy
 
 ROW_FIELDS = frozenset(Rows.__dataclass_fields__)
 # Fields that all rows have.
@@ -190,7 +190,7 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
             "config.rollout.listeners is not used by anything: set config.reward.persuasion_reward="
             "{'coefficient': 1.0}, or leave it out"
         )
-    if not policy.reads_text and policy.num_answers and "answer_logits" not in setup.reads:
+    if policy.num_answers and "answer_logits" not in setup.reads:
         raise ValueError(
             f"config.policy.answers={policy.num_answers} is not trained: add "
             "config.objective.listening = term(losses.listening_loss), or set answers=0"
@@ -206,16 +206,16 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
                     f"{', '.join(component.fills)}, which no term and no part of the credit "
                     "reads; add one, or leave it out"
                 )
-    if policy.reads_text:
-        speakers = max(env.speakers for env, _ in setup.envs.values())
-        _check_adapters(config, policy, max(setup.rollout.roles, speakers))
+    speakers = max(env.speakers for env, _ in setup.envs.values())
+    _check_adapters(config, policy, max(setup.rollout.roles, speakers))
 
 
 def _check_questions(config, policy, terms) -> None:
     """ValueError where a language policy is asked and nothing learns from it, or the reverse."""
     asked = bool(config.rollout.get("question", ""))
     for name, term in terms.items():
-        if policy.reads_text and "asked" in term.reads and not asked:
+        # A policy with a head for answers is asked without words.
+        if "asked" in term.reads and not asked and not policy.num_answers:
             raise ValueError(
                 f"config.objective.{name} ({term.loss.name}) reads 'asked', which nothing fills "
                 f"here; it needs {FILLED_BY['asked']}"
@@ -242,41 +242,47 @@ def _critic(config: ml_collections.ConfigDict) -> tuple[str, str]:
     )
 
 
-def _check_adapters(config, policy: "LanguagePolicy", played: int) -> None:
+def _check_adapters(config, policy: "AnyPolicy", played: int) -> None:
     """played: roles of the streams, or those that write one transcript."""
-    roles = policy.config.lora_roles
+    roles = policy.adapters.roles
     if roles > 1 and roles != played:
         raise ValueError(
             f"config.policy.lora_roles={roles}, and this rollout has {played} role(s): set "
             f"it to {played}, or to 1 for one adapter for all roles"
         )
     scratch = policy.load is None and not config.policy.get("rehearsal")
-    if policy.frozen and scratch and not config.init_from:
+    if policy.adapters.entries and scratch and not config.init_from:
+        rank = config.policy.get("lora_rank")
         raise ValueError(
-            f"config.policy.lora_rank={policy.config.lora_rank} without config.init_from: adapters "
-            "on random weights that stay; name the run whose parameters they are for, or set 0"
+            f"config.policy.lora_rank={rank} without config.init_from: adapters on random weights "
+            "that stay; name the run whose parameters they are for, or set 0"
         )
 
 
-def check_options_of_seeds(config: ml_collections.ConfigDict, experiment: "Experiment") -> None:
+def check_traced(config: ml_collections.ConfigDict, experiment: "Experiment") -> None:
+    """ValueError for what shows when updates are traced: see the checks.
+
+    Where environments are in Python, nothing is traced before the first update.
+    """
+    if not experiment.env.in_python:
+        _check_sources(config, experiment)
+        _check_options_of_seeds(config, experiment)
+
+
+def _check_options_of_seeds(config: ml_collections.ConfigDict, experiment: "Experiment") -> None:
     """ValueError unless the options that seeds have of their own can be traced."""
     if not {"population", "per_seed"} & experiment.components.keys():
-        return
-    if experiment.rollout.on_host:  # nothing is traced there before the first update
         return
     _, train = experiment.phases[-1]
     fitness = config.population.fitness if "population" in experiment.components else None
     tuned.check_traced(experiment.init, train, fitness)
 
 
-def check_sources(config: ml_collections.ConfigDict, experiment: "Experiment") -> None:
-    """ValueError unless minibatches divide the rows, or pairs, of each source beside the rollout.
-
-    Where environments are in Python, nothing is traced before the first update, which checks it.
-    """
+def _check_sources(config: ml_collections.ConfigDict, experiment: "Experiment") -> None:
+    """ValueError unless minibatches divide the rows, or pairs, of sources beside the rollout."""
     phase, minibatches = experiment.phases[-1][0], config.learner.minibatches
     # How many rows a source has is known when it is traced; supervised updates are one step.
-    if len(phase.sources) == 1 or experiment.rollout.on_host:
+    if len(phase.sources) == 1:
         return
     shapes = jax.eval_shape(experiment.init, jax.ShapeDtypeStruct((), "int32"))
     for name, batch in jax.eval_shape(experiment.batches, shapes).items():

@@ -11,15 +11,16 @@ import ml_collections
 import envs
 from agentrl.actors.array import array_actor
 from agentrl.actors.types import Actor
-from agentrl.config.bind import bind, bound, check_keys, check_unused
+from agentrl.config.bind import bind, bound, check_keys
+from agentrl.config.refused import CONTEXTS, check_environment, refuse
 from agentrl.evaluation import play
 from agentrl.learner.function import Function
 from agentrl.players.scripted import opponent_named
-from agentrl.policies import LANGUAGE_POLICIES, POLICIES
+from agentrl.policies import LANGUAGE_POLICIES
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.by_role import Network, by_role
+from agentrl.policies.protocol import KINDS
 from agentrl.rollout import Rollout, processes, starts
-from agentrl.rollout.host import Host
 from agentrl.rollout.seating import check_side, first_of_teams
 
 if TYPE_CHECKING:
@@ -54,16 +55,19 @@ def make_task(
     Raises:
       ValueError: they do not fit; for a language policy, above all, that it lacks the words.
     """
-    if policy.reads_text:
-        try:
-            policy = policy.on(env.view)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
-    _check_fit(config, name, env, policy.reads_text)
+    try:
+        policy = policy.within(env)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    refuse(config, CONTEXTS[policy.kind])
+    check_environment(config, env)
     make_rollout, options = bound("rollout", config.rollout)
     parts = {"policy": policy, "env": env, "env_params": env_params, "context": context_of(config)}
     taken = inspect.signature(make_rollout).parameters
-    parts |= {"host": _host_of(config, env), "sampler": _sampler_of(config, "sampler" in taken)}
+    parts |= {
+        "host": processes(**bind("host", processes, config.host)),
+        "sampler": _sampler_of(config, "sampler" in taken),
+    }
     given = {key: value for key, value in parts.items() if key in taken}
     rollout = make_rollout(**given, **options)
     evaluate = _make_evaluate(policy, rollout, env, env_params, config)
@@ -77,15 +81,6 @@ def context_of(config: ml_collections.ConfigDict) -> "Context | None":
         return None
     context = bound("context", config.context)
     return context.function(**context.options)
-
-
-def _host_of(config: ml_collections.ConfigDict, env: "Environment | Hosted") -> Host | None:
-    """The options of environments in Python, None for others."""
-    options = bind("host", processes, config.host)
-    if env.in_python:
-        return processes(**options)
-    check_unused("host", processes, options, "use an environment in Python")
-    return None
 
 
 def _sampler_of(config: ml_collections.ConfigDict, taken: bool) -> Callable[..., Any]:
@@ -124,7 +119,7 @@ def _policy_by_role(
         first, count = (0, env.num_actions) if span is None else span
         continuous = env.continuous and span is None
         arrays = env.observation_shape, env.num_codes, count, continuous
-        networks[name] = Network(_made(label, one, False, *arrays), agents, first, count)
+        networks[name] = Network(_made(label, one, "arrays", *arrays), agents, first, count)
     policy = by_role(networks, train=tuple(config.policy.train))
     if sum(len(network.agents) for network in networks.values()) != env.num_agents:
         raise ValueError(
@@ -134,12 +129,14 @@ def _policy_by_role(
     return policy
 
 
-def _takes_view(function: Callable) -> bool:
-    """Whether a function makes a language policy: its first parameter is `view`."""
-    return next(iter(inspect.signature(function).parameters), "") == "view"
+def _kind_of(function: Callable) -> str:
+    """The kind of the policies that a function makes: if its first parameter is `view`, they are
+    language policies."""
+    first = next(iter(inspect.signature(function).parameters), "")
+    return "language" if first == "view" else "arrays"
 
 
-def _made(label: str, one: Function, reads_text: bool, *given: Any) -> Any:
+def _made(label: str, one: Function, kind: str, *given: Any) -> Any:
     """The policy of a section, from what is given by position.
 
     Raises:
@@ -152,39 +149,20 @@ def _made(label: str, one: Function, reads_text: bool, *given: Any) -> Any:
     )
     try:
         signature.bind(*given, **one.options)
-        fits = _takes_view(one.function) == reads_text
+        fits = _kind_of(one.function) == kind
     except TypeError:
         fits = False
     if not fits:
-        kind = "language policy" if reads_text else "policy over arrays"
         raise ValueError(
             f"config.{label}.name: {name}({', '.join((*one.inputs, *one.optional))}) cannot be "
-            f"called as a {kind} with {len(given)} arguments by position; expected {expected}"
+            f"called as {KINDS[kind]} with {len(given)} arguments by position; expected {expected}"
         )
     policy = one.function(*given, **one.options)
-    if getattr(policy, "reads_text", None) != reads_text:
+    if getattr(policy, "kind", None) != kind:
         raise ValueError(
             f"config.{label}.name: {name} gives {type(policy).__name__}; expected {expected}"
         )
     return policy
-
-
-def _check_fit(
-    config: ml_collections.ConfigDict, name: str, env: "Environment | Hosted", reads_text: bool
-) -> None:
-    """ValueError unless policy and context of a config are for this kind of environment."""
-    if reads_text != (config.context.name != "none"):
-        raise ValueError(
-            f"config.context.name={config.context.name!r} with config.policy.name="
-            f"{config.policy.name!r}: language policies ({', '.join(LANGUAGE_POLICIES)}, and "
-            "functions of yours whose first parameter is `view`) need a context, such as 'window', "
-            f"the others ({', '.join(POLICIES)}) 'none'"
-        )
-    if reads_text and not env.in_python and env.continuous:
-        raise ValueError(
-            f"{name} with these options has continuous actions, which have no words: use one of "
-            f"{', '.join(POLICIES)}"
-        )
 
 
 def make_policy(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]) -> Any:
@@ -193,10 +171,10 @@ def make_policy(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any,
         return _policy_by_role(config, made)
     one = bound("policy", config.policy)
     (env, _), *others = made.values()
-    if _takes_view(one.function):
+    if _kind_of(one.function) == "language":
         further = [envs.make(name) for name in config.lexicon]
         views = (other.view for other, _ in [*others, *further])
-        policy = _made("policy", one, True, env.view, *views)
+        policy = _made("policy", one, "language", env.view, *views)
         if config.lexicon and policy.codec.encode is not None:
             raise ValueError(
                 f"config.lexicon={config.lexicon} is used by nothing: it is for codec 'word'; "
@@ -210,10 +188,9 @@ def make_policy(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any,
             f"environment; use a language policy ({', '.join(LANGUAGE_POLICIES)})"
         )
     # Before it is asked for what environments of another kind do not have.
-    (label,) = made
-    _check_fit(config, label, env, False)
+    refuse(config, CONTEXTS["arrays"])
     arrays = env.observation_shape, env.num_codes, env.num_actions, env.continuous
-    return _made("policy", one, False, *arrays)
+    return _made("policy", one, "arrays", *arrays)
 
 
 def evaluation_of(
@@ -247,12 +224,7 @@ def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., pl
     opponent, side = evaluation_of(config, env, env_params, rollout)
 
     at_once = config.evaluation.at_once
-    if at_once is not None and rollout.on_host:
-        raise ValueError(
-            f"config.evaluation.at_once={at_once} is used by nothing: environments in Python are "
-            "played by config.host.workers at the same time; leave it out"
-        )
-    if at_once is not None and not env.in_python and at_once % env.num_agents:
+    if at_once is not None and at_once % env.num_agents:
         raise ValueError(
             f"config.evaluation.at_once={at_once} in {env.name}: expected a multiple of its "
             f"{env.num_agents} agents, so that the policy has each seat as often"

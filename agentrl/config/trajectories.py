@@ -76,7 +76,7 @@ def tasks_of(config: ml_collections.ConfigDict, experiment: "Experiment") -> lis
     """What the run plays, as `agentrl.trajectories.schema.Task`, by `Streams.task`."""
     from agentrl.trajectories.schema import Task  # imported by runs that write
 
-    several = not isinstance(config.env.name, str)
+    several, anchor = not isinstance(config.env.name, str), config.rollout.get("anchor")
     found = []
     for name, task in experiment.tasks.items():
         values = config.env[name] if several else config.env
@@ -87,8 +87,8 @@ def tasks_of(config: ml_collections.ConfigDict, experiment: "Experiment") -> lis
                 environment=name,
                 options=json.loads(json.dumps(options)),
                 turns=task.rollout.turns,
-                anchor=None if task.env.in_python else config.rollout.get("anchor"),
-                grammar=dataclasses.asdict(policy.grammar) if policy.reads_text else None,
+                anchor=anchor if anchor in task.env.anchors else None,
+                grammar=None if policy.grammar is None else dataclasses.asdict(policy.grammar),
             )
         )
     return found

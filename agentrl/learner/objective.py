@@ -163,11 +163,8 @@ def make_loss(
 
     def loss_of(params: chex.ArrayTree, example: Example, weights: Mapping[str, Any]):
         rows, mask = example.rows, example.rows.loss_mask
-        if policy.reads_text:
-            scored = learnt_positions(example, tuple(terms.values())) | mask
-            logp, entropy, value = policy.score(params, rows, scored)
-        else:
-            logp, entropy, value = policy.score(params, rows)
+        scored = learnt_positions(example, tuple(terms.values())) | mask
+        logp, entropy, value = policy.score(params, rows, scored)
         arrays = fields_of(rows) | dict(example.arrays)
         arrays |= {"logp": logp, "entropy": entropy, "value": value, **shared}
         needed = frozenset().union(*(term.reads for term in terms.values()))

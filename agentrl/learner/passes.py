@@ -135,12 +135,6 @@ def log_probs(
     count, longest = rows.loss_mask.shape
     if microbatch is None or count % microbatch:
         return getattr(policy.score(params, rows), field)
-    if not policy.reads_text:
-        parts = jax.tree.map(lambda x: x.reshape(-1, microbatch, *x.shape[1:]), rows)
-        found = jax.lax.map(
-            lambda part: getattr(policy.score(params, part), field), along_data(parts, 1)
-        )
-        return found.reshape(count, longest)
     sizes = compiled_lengths(longest, lengths, policy.shared_positions(longest))
     passes = _Passes(length_up_to(rows.loss_mask), microbatch, sizes)
     rows = jax.tree.map(lambda x: x[passes.order], rows)

@@ -3,8 +3,7 @@
 from typing import Any, Literal
 
 from agentrl.learner.component import Setup
-
-_KINDS = {"arrays": "a policy over arrays", "language": "a language policy"}
+from agentrl.policies.protocol import KINDS
 
 
 def required(
@@ -37,9 +36,8 @@ def required(
     env, params = next(iter(setup.envs.values()))
     acts, count = setup.policy, len(setup.envs)
     needed = " and ".join(f"`{name}`" for name in members)
-    kind = "language" if acts.reads_text else "arrays"
     checks = (
-        (policy in (None, kind), _KINDS[policy or kind], _KINDS[kind]),
+        (policy in (None, acts.kind), KINDS[policy or acts.kind], KINDS[acts.kind]),
         (not critic or acts.has_critic, "a critic (config.policy.critic='shared')", "none"),
         (not discrete or not env.continuous, "discrete actions", "continuous ones"),
         (not one_environment or count == 1, "one environment", f"{count} environments"),
@@ -56,7 +54,7 @@ def required(
             "segments",
         ),
         (
-            not without_memory or kind == "language" or acts.memory(1) is None,
+            not without_memory or acts.memory(1) is None,
             "a policy without memory",
             "one with memory",
         ),

@@ -255,10 +255,11 @@ def carried(
 def make_train(setup: Setup, phase: Phase) -> Train:
     """`log_every` updates, as one function of the state.
 
-    To be compiled as a whole; for a rollout on the host it is a function in Python that runs
+    To be compiled as a whole; for an environment in Python it is a function in Python that runs
     programs.
     """
-    if phase.collects and setup.rollout.on_host:
+    env, _ = next(iter(setup.envs.values()))
+    if phase.collects and env.in_python:
         return _on_host(setup, phase)
 
     def one_update(state: TrainState, _: None) -> tuple[TrainState, Totals]:

@@ -154,7 +154,7 @@ def _metrics(step: _Step, terms: Mapping[str, Term], per_step: Totals, within: j
         metrics["kl/rollout_train"] = per_step.by_name()["approx_kl"][0, 0]
     if options.over_max_kl == "reject":
         metrics["kl_rejected"] = jnp.stack([~within * 1.0, one])
-    if step.policy.reads_text:
+    if "trained_tokens" in metrics:
         # Per update, as `tokens`, those that were written.
         steps = options.epochs * options.minibatches
         metrics["trained_tokens"] = metrics["trained_tokens"] * jnp.array([steps, 1.0])
@@ -207,9 +207,8 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], examples, carry, 
     new = (optax.apply_updates(params, updates), new_opt_state)
     # Fused with the optimizer's arithmetic.
     new = jax.tree.map(lambda x, y: jnp.where(taken, x, y), new, (params, opt_state))
-    if step.policy.reads_text:
-        tokens = sum(jnp.sum(example.rows.loss_mask) for example in examples.values())
-        metrics["trained_tokens"] = jnp.stack([tokens * 1.0, one])
+    counts = step.policy.step_counts(example.rows.loss_mask for example in examples.values())
+    metrics |= {name: jnp.stack([count, one]) for name, count in counts.items()}
     metrics["grad_norm"] = jnp.stack([norm, one])
     metrics["empty_steps"] = jnp.stack([~some * 1.0, one])
     return (*new, finite, within), totals(metrics)
@@ -240,7 +239,7 @@ def _of_source(step: _Step, source: str, unit: int, params, example: Example):
         longest=longest,
         microbatch=microbatch,
         lengths=options.lengths,
-        shared=policy.shared_positions(longest) if policy.reads_text else 0,
+        shared=policy.shared_positions(longest),
         unit=unit,
         head=Example.head,
     )

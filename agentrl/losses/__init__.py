@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from agentrl.losses.divergence import exact_kl as exact_kl
     from agentrl.losses.divergence import kl as kl
     from agentrl.losses.divergence import skill_distillation as skill_distillation
+    from agentrl.losses.ensembles import chosen_logits as chosen_logits
+    from agentrl.losses.ensembles import confidence_weight as confidence_weight
+    from agentrl.losses.ensembles import ensemble_deviation as ensemble_deviation
+    from agentrl.losses.ensembles import upper_confidence as upper_confidence
     from agentrl.losses.gaussian import gaussian_entropy as gaussian_entropy
     from agentrl.losses.gaussian import gaussian_kl as gaussian_kl
     from agentrl.losses.gaussian import gaussian_log_prob as gaussian_log_prob
@@ -76,11 +80,15 @@ if TYPE_CHECKING:
     from agentrl.losses.preference import weighted_dpo as weighted_dpo
     from agentrl.losses.q_values import bootstrap_target as bootstrap_target
     from agentrl.losses.q_values import conservative_loss as conservative_loss
+    from agentrl.losses.q_values import proxy_value_loss as proxy_value_loss
     from agentrl.losses.q_values import q_loss as q_loss
     from agentrl.losses.q_values import recoil_loss as recoil_loss
     from agentrl.losses.sequence import gspo as gspo
     from agentrl.losses.sequence import thought_scaled_surrogate as thought_scaled_surrogate
     from agentrl.losses.smoothing import epo as epo
+    from agentrl.losses.soft import boltzmann_imitation as boltzmann_imitation
+    from agentrl.losses.soft import soft_policy_loss as soft_policy_loss
+    from agentrl.losses.soft import soft_value as soft_value
     from agentrl.losses.value import clipped_token_value_loss as clipped_token_value_loss
     from agentrl.losses.value import clipped_value_loss as clipped_value_loss
     from agentrl.losses.value import decision_value_loss as decision_value_loss

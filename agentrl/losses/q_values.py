@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
-from agentrl.losses.arrays import masked
+from agentrl.losses.arrays import check_one_shape, masked
 from agentrl.losses.categorical import categorical_log_prob
 
 
@@ -128,3 +128,46 @@ def recoil_loss(
     where = of_expert if mask is None else mask & of_expert
     own, policy_q = masked(where, q, policy_q)
     return policy_q - own + jnp.square(jax.lax.stop_gradient(target) - q) / 4.0
+
+
+def proxy_value_loss(
+    behaviour_q: jax.Array,
+    novice_q: jax.Array,
+    takeover: jax.Array,
+    differs: jax.Array,
+    mask: jax.Array | None = None,
+    *,
+    bound: float = 1.0,
+) -> jax.Array:
+    """What interventions stand for: what the overseer did is good, what it prevented is bad.
+
+    l = I (Q(s, a_b) - B)^2 + I 1[a_b != a_n] (Q(s, a_n) + B)^2
+
+    with I where the overseer acted, a_b what was done and a_n what the novice would have done. The
+    values spread to other turns by `q_loss` with `bootstrap_target` of a reward of 0.
+
+    Args:
+      behaviour_q, novice_q: Q(s, a_b) and Q(s, a_n); the second is not read where the two agree.
+      takeover: bool, I. differs: bool, a_b is not a_n. All of one shape.
+      mask: bool of that shape, turns to read; None for all.
+      bound: B > 0.
+
+    Returns:
+      f32 of that shape, 0 where mask is False and where nobody intervened.
+
+    Raises:
+      ValueError: a bound not above 0, or arrays of several shapes.
+
+    References:
+      Peng et al. (2023), Learning from active human involvement through proxy value propagation,
+      https://arxiv.org/abs/2502.03369; code metadriverse/pvp cace7d1 (read). In its grid worlds the
+      first turn of an intervention has no label; here it has.
+    """
+    check_range("proxy_value_loss bound", bound, 0.0, above=True, below=True)
+    check_one_shape(mask, takeover, differs)
+    labelled = takeover if mask is None else mask & takeover
+    (good,) = masked(labelled, behaviour_q)
+    (bad,) = masked(labelled & differs, novice_q)
+    return jnp.where(labelled, jnp.square(good - bound), 0.0) + jnp.where(
+        labelled & differs, jnp.square(bad + bound), 0.0
+    )

@@ -19,6 +19,9 @@ them. What crosses the border is `agentrl.learner.component.Component`.
   siblings         pairs of turns that left one node of a tree (Agent Q, REFUEL)
   rise             better answers in the states of the policy's own attempts, by their reward
   lots             random numbers of turns, for filters that draw some of them (SPIRAL)
+  meee             a soft actor-critic with an ensemble of models, weighted by their agreement
+  pvp              values that an overseer's interventions stand for, without rewards
+  q_shaping        a Q learner that is told values of some actions first
   observed         the tokens that are read, for a world-model loss (social deduction)
   labelled         a source of rows that are good or bad by themselves, for `losses.kto` (STEVE)
   pairs            a source of preference pairs for `losses.dpo`, `rpo` and `weighted_dpo`
@@ -29,6 +32,6 @@ them. What crosses the border is `agentrl.learner.component.Component`.
   verifier         a validator's one token, yes or no, by cross-entropy (MARS-SQL)
   world_model      a learned environment in which the policy trains, too
 
-`by_turn` has what several of them use, `teaching` the episodes that a teacher
+`by_turn` and `twin_q` have what several of them use, `teaching` the episodes that a teacher
 watches. Read `epo.py` first.
 """

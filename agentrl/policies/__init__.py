@@ -19,11 +19,12 @@ from agentrl.policies.actor_critic import parameter_count as parameter_count
 if TYPE_CHECKING:
     from agentrl.policies.composed import factored as factored
     from agentrl.policies.composed import hierarchy as hierarchy
+    from agentrl.policies.composed import scored_mlp as scored_mlp
     from agentrl.policies.language import LanguagePolicy as LanguagePolicy
     from agentrl.policies.language import transformer as transformer
     from agentrl.policies.published import pretrained as pretrained
 
-POLICIES = ("cnn", "factored", "gru", "hierarchy", "mlp")
+POLICIES = ("cnn", "factored", "gru", "hierarchy", "mlp", "scored_mlp")
 LANGUAGE_POLICIES = ("pretrained", "transformer")
 
 __getattr__, __dir__ = lazy(__name__)

@@ -1,6 +1,6 @@
 """Actor-critics over arrays: MLP, CNN or GRU (`torsos`) with one set of pure functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 import chex
@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.checks import check_range, check_sizes
-from agentrl.policies.heads import CATEGORICAL, GAUSSIAN, Head
-from agentrl.policies.scoring import Scored
+from agentrl.policies.heads import CATEGORICAL, GAUSSIAN, Head, mask_logits
+from agentrl.policies.scoring import Adapters, Scored
 from agentrl.policies.torsos import ACTIVATIONS, cnn_network, gru_network, mlp_network
 from agentrl.policies.torsos import orthogonal as orthogonal
 from agentrl.streams import Rows
@@ -32,6 +32,8 @@ class Policy(NamedTuple):
     frozen: entries of params that are not trained.
     num_answers: number of possible answers to the belief question; 0: no head for it. answer: as
       unroll, but returns logits f32[R, L, num_answers]; None without that head.
+    candidates: of how many draws a component's score chooses the action, see `composed.scored_mlp`;
+      0: it takes no score.
     """
 
     init: Callable[[jax.Array], chex.ArrayTree]
@@ -43,9 +45,13 @@ class Policy(NamedTuple):
     frozen: tuple[str, ...] = ()
     num_answers: int = 0
     answer: Callable[..., jax.Array] | None = None
+    candidates: int = 0
 
-    def score(self, params: chex.ArrayTree, rows: Rows) -> Scored:
-        """Scores of the rows' actions, among the legal ones if the rows contain a legality mask."""
+    def score(self, params: chex.ArrayTree, rows: Rows, needed: jax.Array | None = None) -> Scored:
+        """Scores of the rows' actions, among the legal ones if the rows contain a legality mask.
+
+        needed: bool[R, L], positions whose scores are needed; all are computed.
+        """
         outputs, value = self.unroll(
             params, rows.memory, rows.observation, _starts(rows), _roles(rows)
         )
@@ -62,6 +68,61 @@ class Policy(NamedTuple):
         return False
 
     @property
+    def kind(self) -> Literal["arrays"]:
+        """Its kind, as components name those that they need."""
+        return "arrays"
+
+    @property
+    def codec(self) -> None:
+        """None: it has no tokens."""
+        return None
+
+    @property
+    def grammar(self) -> None:
+        """None: its actions are no replies."""
+        return None
+
+    @property
+    def load(self) -> None:
+        """None: there are no published weights."""
+        return None
+
+    @property
+    def adapters(self) -> Adapters:
+        """None: its networks are trained, or frozen, as a whole."""
+        return Adapters()
+
+    @property
+    def heads(self) -> dict[str, int]:
+        """None: it has no heads of attention for tensor parallelism to divide."""
+        return {}
+
+    @property
+    def attention(self) -> str:
+        """It has none, and runs on devices of every kind."""
+        return "none"
+
+    def within(self, env: Any) -> "Policy":
+        """The policy as it acts in an environment: it is made for its shapes."""
+        return self
+
+    def elsewhere(self, env: Any, played: Iterable[str]) -> "Policy":
+        """ValueError: it plays nothing but `played`, which it was trained in."""
+        raise ValueError(f"a policy over arrays plays {', '.join(played)}, not {env.name}")
+
+    def among_several(self) -> "Policy":
+        """The policy whose rows are of several environments: the same."""
+        return self
+
+    def shared_positions(self, length: int) -> int:
+        """0: its rows share no forward pass."""
+        return 0
+
+    def step_counts(self, trained: Iterable[jax.Array]) -> dict[str, jax.Array]:
+        """What is counted of an optimizer step beside the step: nothing."""
+        return {}
+
+    @property
     def outputs(self) -> dict[str, Callable[..., jax.Array]]:
         """{name: (params, rows, arrays) -> [R, L, ...]}: what it says of rows beside `score`.
 
@@ -72,6 +133,8 @@ class Policy(NamedTuple):
                 params, arrays["reference_params"], rows
             )
         }
+        if self.head.discrete:
+            found["logits"] = lambda params, rows, arrays: self.logits(params, rows)
         if self.num_answers:
             found["answer_logits"] = lambda params, rows, arrays: self.answers(params, rows)
         return found
@@ -84,6 +147,11 @@ class Policy(NamedTuple):
         own, _ = self.unroll(params, rows.memory, rows.observation, start, _roles(rows))
         other, _ = self.unroll(reference, rows.memory, rows.observation, start, _roles(rows))
         return self.head.kl(own, other, rows.legal)
+
+    def logits(self, params: chex.ArrayTree, rows: Rows) -> jax.Array:
+        """Logits of discrete actions, f32[R, L, A]; -inf for those that could not be drawn."""
+        outputs, _ = self.unroll(params, rows.memory, rows.observation, _starts(rows), _roles(rows))
+        return mask_logits(outputs, rows.legal)
 
     def answers(self, params: chex.ArrayTree, rows: Rows) -> jax.Array:
         """Logits of the answers at every position of the rows, f32[R, L, num_answers]."""

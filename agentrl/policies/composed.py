@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl.checks import check_range
+from agentrl.losses import chosen_logits
 from agentrl.policies.actor_critic import Policy, mlp
 from agentrl.policies.heads import CATEGORICAL, GAUSSIAN, Head, Normal
 from envs.game import bin_centre, bin_index
@@ -64,6 +66,45 @@ def factored(
         return logits @ spread, value
 
     return inner._replace(step=step, unroll=unroll)
+
+
+def scored_mlp(
+    observation_shape: tuple[int, ...],
+    num_codes: int | None,
+    num_actions: int,
+    continuous: bool = False,
+    *,
+    candidates: int = 20,
+    hidden: tuple[int, ...] = (64, 64),
+    activation: str = "tanh",
+    critic: str = "none",
+) -> Policy:
+    """`mlp` whose action is the best-scored of several draws, where a component gives a score.
+
+    A component's `Inputs.params` may have an entry "score", a `jax.tree_util.Partial` (observation
+    [B, ...]) -> f32[B, A]; actions are then drawn from `losses.chosen_logits`, and the recorded
+    log-probabilities are those. In the learner and in evaluation it is the `mlp`.
+
+    candidates: draws of which the best is taken. Other options as for `mlp`.
+
+    Raises:
+      ValueError: less than one candidate, or continuous actions.
+    """
+    check_range("policy candidates", candidates, 1)
+    if continuous:
+        raise ValueError("policy 'scored_mlp' compares discrete actions: use policy 'mlp'")
+    options = {"hidden": hidden, "activation": activation, "critic": critic}
+    inner = mlp(observation_shape, num_codes, num_actions, **options)
+
+    def step(params, memory, observation, role=None):
+        del role
+        own = {name: value for name, value in params.items() if name != "score"}
+        logits, value, memory = inner.step(own, memory, observation)
+        if "score" in params:
+            logits = chosen_logits(logits, params["score"](observation), candidates)
+        return logits, value, memory
+
+    return inner._replace(step=step, candidates=candidates)
 
 
 class Levels(NamedTuple):

@@ -1,8 +1,8 @@
 """Language policies: a decoder with a codec, a reply grammar and a sampling method."""
 
 import functools
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import chex
 import jax
@@ -16,9 +16,12 @@ from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.decoder_config import PROJECTIONS
 from agentrl.policies.formulas import Formula, parse
 from agentrl.policies.sampling import Sampling
-from agentrl.policies.scoring import Scored, score_logits
+from agentrl.policies.scoring import Adapters, Scored, score_logits
 from agentrl.streams import Rows
 from envs.text import Grammar, View, make_grammar
+
+if TYPE_CHECKING:
+    from envs.agents import Agents
 
 ALPHA = 16.0
 # Entries of params that are frozen when adapters are trained.
@@ -72,6 +75,55 @@ class LanguagePolicy(NamedTuple):
     def reads_text(self) -> Literal[True]:
         """True: it reads and writes text. A `Policy` over arrays has False."""
         return True
+
+    @property
+    def kind(self) -> Literal["language"]:
+        """Its kind, as components name those that they need."""
+        return "language"
+
+    @property
+    def num_answers(self) -> int:
+        """0: it has no head for the belief question, which it is asked in words."""
+        return 0
+
+    @property
+    def adapters(self) -> Adapters:
+        """The decoder's low-rank adapters."""
+        config = self.config
+        apart = config.lora_rank and not config.lora_blocks and "lora" not in self.frozen
+        return Adapters(adapters_of(config), config.lora_roles, config.lora_roles if apart else 1)
+
+    @property
+    def heads(self) -> dict[str, int]:
+        """The decoder's heads, by the option that sets their number."""
+        return {"heads": self.config.heads, "kv_heads": self.config.kv_heads}
+
+    @property
+    def attention(self) -> str:
+        """How the decoder computes its attention."""
+        return self.config.attention
+
+    def memory(self, batch: int) -> None:
+        """None: what it has read is in its context, which its actor keeps."""
+
+    def within(self, env: "Agents") -> "LanguagePolicy":
+        """The policy as it acts in an environment. ValueError if words are missing."""
+        return self.on(env.view)
+
+    def elsewhere(self, env: "Agents", played: Iterable[str]) -> "LanguagePolicy":
+        """The same in an environment that it was not trained in."""
+        return self.within(env)
+
+    def among_several(self) -> "LanguagePolicy":
+        """The policy whose rows are of several environments, each with an opening of its own."""
+        return self._replace(shares_opening=False)
+
+    def step_counts(self, trained: Iterable[jax.Array]) -> dict[str, jax.Array]:
+        """What is counted of an optimizer step beside the step: the tokens that it learns from.
+
+        trained: the mask of each source's rows, bool[R, L].
+        """
+        return {"trained_tokens": sum(jnp.sum(mask) for mask in trained) * 1.0}
 
     @property
     def outputs(self) -> dict[str, Callable[..., jax.Array]]:
@@ -180,6 +232,12 @@ def check_adapters(rank: int, alpha: float, targets: tuple[str, ...]) -> None:
         )
 
 
+def adapters_of(config: DecoderConfig) -> tuple[str, ...]:
+    """Entries of the parameters that are adapters."""
+    sizes = (config.lora_rank, config.lora_blocks, config.lora_added)
+    return tuple(name for name, size in zip(lora.ENTRIES, sizes, strict=True) if size)
+
+
 def frozen_entries(config: DecoderConfig, train: tuple[str, ...]) -> tuple[str, ...]:
     """Entries of the parameters that are frozen: with adapters all weights, and those adapters that
     are not among `train`, if any are named.
@@ -187,8 +245,7 @@ def frozen_entries(config: DecoderConfig, train: tuple[str, ...]) -> tuple[str, 
     Raises:
       ValueError: adapters to train that there are not.
     """
-    sizes = (config.lora_rank, config.lora_blocks, config.lora_added)
-    found = [name for name, size in zip(lora.ENTRIES, sizes, strict=True) if size]
+    found = adapters_of(config)
     if not set(train) <= set(found):
         raise ValueError(
             f"policy lora_train={train}: expected some of the adapters {', '.join(found) or 'none'}"

@@ -1,18 +1,26 @@
 """What policies of every kind have in common, for annotations."""
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 import chex
 import jax
 
-from agentrl.policies.scoring import Scored
+from agentrl.policies.scoring import Adapters, Scored
 from agentrl.streams import Rows
+
+if TYPE_CHECKING:
+    from agentrl.policies.codec import Codec
+    from envs.text import Grammar
+
+# What a policy of each kind is called.
+KINDS = {"arrays": "a policy over arrays", "language": "a language policy"}
 
 
 class AnyPolicy(Protocol):
     """A policy over arrays or over text: what `actor_critic.Policy` and `language.LanguagePolicy`
-    share. Code that decides between the two by `reads_text` names both classes instead.
+    share. Where a policy of one kind has nothing, it says so itself: None, 0 or {}. Code that has
+    to decide between the two (`reads_text`) names both classes instead.
     """
 
     @property
@@ -32,8 +40,60 @@ class AnyPolicy(Protocol):
         """Whether it reads text, and not arrays."""
 
     @property
+    def kind(self) -> Literal["arrays", "language"]:
+        """Its name in `KINDS`, for tables and messages."""
+
+    @property
     def outputs(self) -> dict[str, Callable[..., jax.Array]]:
         """{name: (params, rows, arrays) -> [R, L, ...]}: what it says of rows beside `score`."""
 
-    def score(self, params: chex.ArrayTree, rows: Rows) -> Scored:
-        """Log-probability, entropy and value at each position of the rows."""
+    @property
+    def num_answers(self) -> int:
+        """How many answers its head for the belief question knows; 0 without that head."""
+
+    @property
+    def codec(self) -> "Codec | None":
+        """Its tokens; None if it has none."""
+
+    @property
+    def grammar(self) -> "Grammar | None":
+        """The format of its replies; None if it writes none."""
+
+    @property
+    def load(self) -> Callable[..., chex.ArrayTree] | None:
+        """Reads published weights; None: there are none."""
+
+    @property
+    def adapters(self) -> Adapters:
+        """Its low-rank adapters."""
+
+    @property
+    def heads(self) -> dict[str, int]:
+        """Numbers of attention heads, by option, which tensor parallelism divides; {}: none."""
+
+    @property
+    def attention(self) -> str:
+        """The implementation of its attention; "none" without attention."""
+
+    def memory(self, batch: int) -> chex.ArrayTree | None:
+        """Its memory before an episode's first turn, beside what a context keeps, or None."""
+
+    def within(self, env: Any) -> Self:
+        """The policy as it acts in an environment of the run. ValueError if it cannot."""
+
+    def elsewhere(self, env: Any, played: Iterable[str]) -> Self:
+        """The policy in another environment than those `played` in training. ValueError if it
+        cannot act there."""
+
+    def among_several(self) -> Self:
+        """The policy whose rows are of several environments."""
+
+    def score(self, params: chex.ArrayTree, rows: Rows, needed: jax.Array | None = None) -> Scored:
+        """Log-probability, entropy and value at each position of the rows, at least where they are
+        `needed`, bool[R, L]."""
+
+    def shared_positions(self, length: int) -> int:
+        """Leading positions of rows of this length whose forward pass all rows share."""
+
+    def step_counts(self, trained: Iterable[jax.Array]) -> dict[str, jax.Array]:
+        """{metric: f32[]}: what adds up over optimizer steps. trained: bool[R, L] per source."""

@@ -9,6 +9,18 @@ import jax
 from agentrl.losses.categorical import categorical_entropy, categorical_log_prob
 
 
+class Adapters(NamedTuple):
+    """The low-rank adapters of a policy.
+
+    entries: of params, trained or not. roles: how many have an adapter of their own; 1: one for
+    all, or none. trained: as roles, of those that are trained.
+    """
+
+    entries: tuple[str, ...] = ()
+    roles: int = 1
+    trained: int = 1
+
+
 class Scored(NamedTuple):
     """Scores of rows [R, L] under given parameters.
 

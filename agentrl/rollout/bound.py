@@ -30,8 +30,8 @@ class BoundPolicy(NamedTuple):
       the environment's expert with the records of this policy.
     packing: how streams and rows are made.
     reads_arrays: it reads observations. early_exit: the loop ends as soon as no episode runs; else
-      it has a fixed length. skip_others: see `unroll`. over_members: how members of a pool act, all
-      at once or one after the other.
+      it has a fixed length. skip_others: see `unroll`. over_members: how members of a pool act, and
+      how seeds collect, all at once or one after the other.
     frozen: entries of the parameters that are not trained.
     questions: how a language policy is asked for beliefs; None: it is not.
     """

@@ -1,18 +1,17 @@
 """A language policy bound to an environment in the graph."""
 
-from collections.abc import Callable
-
 import chex
-import jax
 
 from agentrl.actors.contexts import Context
 from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.text_source import expert, text_agent
 from agentrl.checks import check_choice
 from agentrl.players.scripted import check_expert
+from agentrl.policies import POLICIES
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.bound import LISTENERS, BoundPolicy
 from agentrl.rollout.questions import questions_of
+from agentrl.rollout.runner import one_by_one
 from agentrl.rollout.text_rows import text_packing
 from envs.environment import Environment
 from envs.vector import World
@@ -44,6 +43,12 @@ def bind_text(
             "section(contexts.window, history=0)"
         )
 
+    if env.continuous:
+        raise ValueError(
+            f"{env.name} with these options has continuous actions, which have no words: use one "
+            f"of {', '.join(POLICIES)}"
+        )
+
     def agent(world: World) -> TextAgent:
         anchor_of = anchor or "observation"
         return text_agent(policy, world, context, turns=turns, anchor=anchor_of, segments=segments)
@@ -71,11 +76,7 @@ def bind_text(
         early_exit=True,
         skip_others=env.in_turns,
         # One member after the other: each stops writing when its own replies have ended.
-        over_members=_one_by_one,
+        over_members=one_by_one,
         frozen=policy.frozen,
         questions=asking,
     )
-
-
-def _one_by_one(function: Callable) -> Callable:
-    return lambda *args: jax.lax.map(lambda one: function(*one), args)

@@ -13,12 +13,13 @@ from agentrl.checks import check_range
 from agentrl.devices.placement import along_data
 from agentrl.players.scripted import random_actor, view_of
 from agentrl.rollout.bound import BoundPolicy, bind
+from agentrl.rollout.host import for_hosts
 from agentrl.rollout.judges import Judging, Scene, judging, own_key
 from agentrl.rollout.metrics import metrics_of, whole_episodes
 from agentrl.rollout.pack import by_stream, filled, pack, properties_of
 from agentrl.rollout.seating import Opposition, make_opposition, seat_all, seat_teams, sides, teams
 from agentrl.rollout.starts import Sampler, independent, start_groups, takes_tasks
-from agentrl.rollout.types import Rollout, Seating, Start, Trajectory
+from agentrl.rollout.types import Rollout, Runner, Seating, Start, Trajectory
 from agentrl.rollout.unroll import fresh, keep_states, keep_turn, states_of, unroll
 from agentrl.streams import Rows, Streams
 from envs.vector import World
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
     from agentrl.policies.language import LanguagePolicy
     from agentrl.rollout.host import Host
     from envs.environment import Environment
-    from envs.hosted import Hosted
 
 
+@for_hosts("agentrl.rollout.hosted.host_episodes")
 def episodes(
     policy: "Policy | LanguagePolicy",
-    env: "Environment | Hosted",
+    env: "Environment",
     env_params: chex.ArrayTree,
     context: "Context | None" = None,
     host: "Host | None" = None,
@@ -92,19 +93,6 @@ def episodes(
     check_anchor(anchor)
     check_range("rollout num_groups", num_groups, 1)
     check_range("rollout group_size", group_size, 1)
-    if env.in_python:
-        from agentrl.rollout.hosted import check_unused, host_episodes  # imports the decoder
-
-        check_unused(
-            episodes, env, sampler=sampler,
-            opponent=opponent, members=members, side=side, anchor=anchor, listeners=listeners,
-            mask_illegal=mask_illegal, horizons=horizons, horizon_every=horizon_every, judge=judge,
-            question=question, questions=questions,
-        )  # fmt: skip
-        return host_episodes(
-            policy, env, context, host,
-            num_groups=num_groups, group_size=group_size, max_turns=max_turns,
-        )  # fmt: skip
     turns = turn_limit(env_params, max_turns)
     check_horizons(horizons, horizon_every, turns)
     bound = bind(
@@ -169,6 +157,7 @@ class _Episodes(NamedTuple):
             play=None if self.bound.reads_arrays else self.play,
             states=None if self.asked else self.states,  # nobody is asked twice
             asks=bool(self.asked),
+            runner=Runner(over_seeds=self.bound.over_members),
             close=self.close,
             needs=tuple(name for name, needed in needs.items() if needed),
             properties=properties_of(env, whole=True) | packing.properties,

@@ -1,8 +1,17 @@
 """Options of environments in Python, which are played in processes of their own."""
 
-from typing import NamedTuple
+import functools
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec
 
 from agentrl.checks import check_range
+
+if TYPE_CHECKING:
+    from agentrl.rollout.types import Rollout
+
+_Options = ParamSpec("_Options")
 
 
 class Host(NamedTuple):
@@ -42,3 +51,50 @@ def processes(
     check_range("host retries", retries, 0)
     check_range("host max_turns", max_turns, 1)
     return Host(workers, timeout_s, retries, observation_tokens, max_turns)
+
+
+def for_hosts(
+    path: str,
+) -> Callable[[Callable[_Options, "Rollout"]], Callable[_Options, "Rollout"]]:
+    """Decorator of a rollout, which may be given an environment in Python, too: of these it is made
+    by the function of this path.
+
+    That takes some of the rollout's parameters, by their names; others have to be left alone. It is
+    imported when it is called: it imports the decoder.
+
+    Raises:
+      ValueError: an option that environments in Python do not use.
+    """
+
+    def decorated(in_graph):
+        signature = inspect.signature(in_graph)
+
+        @functools.wraps(in_graph)
+        def chosen(*args, **kwargs):
+            given = signature.bind(*args, **kwargs)
+            env = given.arguments["env"]
+            if not env.in_python:
+                return in_graph(*args, **kwargs)
+            module, _, name = path.rpartition(".")
+            hosted = getattr(importlib.import_module(module), name)
+            taken = inspect.signature(hosted).parameters
+            for option, value in given.arguments.items():
+                if option not in taken and option != "env_params":
+                    _check_unused(signature, env.name, option, value)
+            given.apply_defaults()
+            return hosted(**{option: given.arguments[option] for option in taken})
+
+        return chosen
+
+    return decorated
+
+
+def _check_unused(signature: inspect.Signature, env: str, option: str, value: object) -> None:
+    # A sampler comes with its options bound.
+    value, default = getattr(value, "func", value), signature.parameters[option].default
+    if value != default:
+        value, default = (getattr(x, "__name__", repr(x)) for x in (value, default))
+        raise ValueError(
+            f"rollout {option}={value} with {env}: environments in Python do not use it; leave it "
+            f"at {default}"
+        )

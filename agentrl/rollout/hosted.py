@@ -1,9 +1,5 @@
 """Rollouts of environments in Python: episodes and segments, in words and with arrays."""
 
-import inspect
-from collections.abc import Callable
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,24 +25,11 @@ from agentrl.rollout.metrics import (
     whole_episodes,
 )
 from agentrl.rollout.pack import Packing, array_packing, filled, pack, properties_of
+from agentrl.rollout.runner import IN_PYTHON
 from agentrl.rollout.text_rows import text_packing
 from agentrl.rollout.types import Rollout
 from agentrl.rollout.unroll_host import HostLoop
 from envs.hosted import Hosted
-
-
-def check_unused(rollout: Callable[..., Rollout], env: Hosted, **given: Any) -> None:
-    """ValueError for options of a rollout that environments in Python do not use."""
-    for name, value in given.items():
-        # A sampler comes with its options bound.
-        value = getattr(value, "func", value)
-        default = inspect.signature(rollout).parameters[name].default
-        if value != default:
-            value, default = (getattr(x, "__name__", repr(x)) for x in (value, default))
-            raise ValueError(
-                f"rollout {name}={value} with {env.name}: environments in Python do not use it; "
-                f"leave it at {default}"
-            )
 
 
 def host_episodes(
@@ -65,6 +48,8 @@ def host_episodes(
     alike; they differ in the keys of their decisions. `collect` and `play` are not for `jax.jit`;
     they raise HostError where every episode was lost, or the environment does not start any more.
     """
+    check_range("rollout num_groups", num_groups, 1)
+    check_range("rollout group_size", group_size, 1)
     host = processes() if host is None else host
     turns = host.max_turns if max_turns is None else max_turns
     check_range("rollout max_turns", turns, 1)
@@ -102,7 +87,7 @@ def host_episodes(
         agents=env.num_agents,
         roles=env.num_roles,
         play=play,
-        on_host=True,
+        runner=IN_PYTHON,
         close=loop.close,
         properties=properties_of(env, whole=True) | packing.properties,
     )
@@ -121,6 +106,8 @@ def host_segments(
 
     The state of running episodes exists in the processes only: a resumed run starts new episodes.
     """
+    check_range("rollout num_envs", num_envs, 1)
+    check_range("rollout length", length, 1)
     host = processes(workers=num_envs) if host is None else host
     if host.workers != num_envs:
         raise ValueError(
@@ -169,7 +156,7 @@ def host_segments(
         agents=env.num_agents,
         roles=env.num_roles,
         play=whole.play,
-        on_host=True,
+        runner=IN_PYTHON,
         close=close,
         properties=properties_of(env, whole=False) | packing.properties,
     )

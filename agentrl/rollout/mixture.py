@@ -89,6 +89,7 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
         agents=max(part.agents for part in parts),
         roles=max(part.roles for part in parts),
         tasks=names,
+        runner=parts[0].runner,
         slots=slots,
         needs=tuple(sorted({name for part in parts for name in part.needs})),
         properties=frozenset.intersection(*(part.properties for part in parts)),

@@ -16,6 +16,7 @@ from agentrl.devices.placement import along_data
 from agentrl.players.scripted import is_outside, view_of
 from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.episodes import episodes
+from agentrl.rollout.host import for_hosts
 from agentrl.rollout.metrics import Running, count_turn, metrics_of, no_turns, restarted_episodes
 from agentrl.rollout.pack import filled, pack, properties_of
 from agentrl.rollout.seating import Opposition, make_opposition
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from agentrl.policies.language import LanguagePolicy
     from agentrl.rollout.host import Host
     from envs.environment import Environment
-    from envs.hosted import Hosted
 
 # (memory, view) -> f32[B, S]
 _Critic = Callable[..., jax.Array]
@@ -46,9 +46,10 @@ class SegmentState(struct.PyTreeNode):
     notes: Running
 
 
+@for_hosts("agentrl.rollout.hosted.host_segments")
 def segments(
     policy: "Policy | LanguagePolicy",
-    env: "Environment | Hosted",
+    env: "Environment",
     env_params: chex.ArrayTree,
     context: "Context | None" = None,
     host: "Host | None" = None,
@@ -77,14 +78,6 @@ def segments(
     """
     check_range("rollout num_envs", num_envs, 1)
     check_range("rollout length", length, 1)
-    if env.in_python:
-        from agentrl.rollout.hosted import check_unused, host_segments  # imports the decoder
-
-        check_unused(
-            segments, env, sampler=sampler,
-            opponent=opponent, fresh_tasks=fresh_tasks, mask_illegal=mask_illegal,
-        )  # fmt: skip
-        return host_segments(policy, env, context, host, num_envs=num_envs, length=length)
     if opponent == "pool":
         raise ValueError(
             f"rollout opponent='pool' in segments of {env.name}: use rollout 'episodes', in which "

@@ -77,6 +77,22 @@ class Trajectory(NamedTuple):
     notes: chex.ArrayTree = None
 
 
+class Runner(NamedTuple):
+    """How functions of one seed that collect are compiled, and become functions of all seeds.
+
+    compiled: as `jax.jit`, options included. over_seeds: as `jax.vmap`. learning: the runner of
+    functions that do not collect; None: this one.
+    """
+
+    compiled: Callable[..., Callable] = jax.jit
+    over_seeds: Callable[[Callable], Callable] = jax.vmap
+    learning: "Runner | None" = None
+
+    def of_phase(self, collects: bool) -> "Runner":
+        """The runner of a phase's updates."""
+        return self if collects or self.learning is None else self.learning
+
+
 class Rollout(NamedTuple):
     """How experience is collected, as pure functions.
 
@@ -102,7 +118,7 @@ class Rollout(NamedTuple):
     agents: number of streams per episode. roles: number of roles in the streams. tasks: names of
       their tasks.
     slots: where episodes meet members of a pool, which episode meets which; else None.
-    on_host: collect and play are Python that runs programs, not programs themselves.
+    runner: how collect and play are run for all seeds; by default as programs under `jax.vmap`.
     asks: collect asks a player outside this process, in the order of its steps: by one seed, on one
       device. close: releases resources.
 
@@ -123,7 +139,7 @@ class Rollout(NamedTuple):
     roles: int = 1
     tasks: tuple[str, ...] = ("0",)
     slots: Any = None
-    on_host: bool = False
+    runner: Runner = Runner()
     asks: bool = False
     close: Callable[[], None] = lambda: None
     needs: tuple[str, ...] = ()

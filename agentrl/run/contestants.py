@@ -3,13 +3,15 @@
 import contextlib
 import pathlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import chex
 import jax
 
 import envs
 from agentrl.actors.array import array_actor
+from agentrl.actors.contexts import Context
 from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.text_source import text_agent
 from agentrl.actors.types import Actor
@@ -158,17 +160,26 @@ def _named(
 
 def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bool) -> Actor:
     params = jax.tree.map(lambda x: x[seed - run.config.seed], run.state.params)
-    options = {"greedy": greedy, "mask_illegal": run.config.rollout.get("mask_illegal", False)}
+    player = _in_words if run.experiment.policy.reads_text else _over_arrays
+    return player(name, run, params, World(env, env_params), greedy)
+
+
+def _over_arrays(name: str, run: restored.Run, params, world: World, greedy: bool) -> Actor:
+    """A policy over arrays, in the game that it was trained in or in another form of it."""
+    env, mask_illegal = world.env, run.config.rollout.get("mask_illegal", False)
     for task in run.experiment.tasks.values():
         form = env.form_of(task.env) if task.env != env else None
-        policy = task.policy
-        if form is not None and not policy.reads_text:
-            player = array_actor(policy, params, **options)
+        if form is not None:
+            player = array_actor(task.policy, params, greedy=greedy, mask_illegal=mask_illegal)
             return translated(player, form, World(task.env, task.env_params))
-    trained, policy = _as_trained(name, run.experiment, env)
-    if not policy.reads_text:
-        return array_actor(policy, params, **options)
-    if env.num_agents == 1:
+    _, policy = _as_trained(name, run.experiment, env)
+    return array_actor(policy, params, greedy=greedy, mask_illegal=mask_illegal)
+
+
+def _in_words(name: str, run: restored.Run, params, world: World, greedy: bool) -> Actor:
+    """A language policy."""
+    trained, policy = _as_trained(name, run.experiment, world.env)
+    if trained.num_agents == 1:
         raise ValueError(
             f"player {name!r} reads whole conversations, not turns by themselves: use "
             f"launchers.play --run={name}"
@@ -176,7 +187,7 @@ def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bo
     # Text is a view: the policy reads the wording that it was trained on.
     context = context_of(run.config)
     assert context is not None  # of every language policy
-    return text_agent(policy, World(trained, env_params), context).actor(params, greedy=greedy)
+    return text_agent(policy, world._replace(env=trained), context).actor(params, greedy=greedy)
 
 
 def _as_trained(
@@ -190,14 +201,11 @@ def _as_trained(
     """
     tasks = experiment.tasks.values()
     task = next((task for task in tasks if type(task.env) is type(env)), None)
-    if task is None and experiment.policy.reads_text:
+    if task is None:
         try:
-            return env, experiment.policy.on(env.view)
+            return env, experiment.policy.elsewhere(env, [task.env.name for task in tasks])
         except ValueError as error:
             raise ValueError(f"player {name!r} in {env.name}: {error}") from None
-    if task is None:
-        played = ", ".join(task.env.name for task in tasks)
-        raise ValueError(f"player {name!r} plays {played}, not {env.name}")
     trained = task.env
     asked = envs.options_of(env) | {"wording": trained.wording}
     other = {k: v for k, v in envs.options_of(trained).items() if v != asked[k]}
@@ -220,31 +228,51 @@ def conversation_of(
             "the run's policy reads arrays and writes no text: use launchers.play, where it is a "
             "player (--env=... --players=DIR), or launchers.report"
         )
-    if task.env.in_python and task.env.calls_model:
+    if task.env.calls_model:
         raise ValueError(
             f"{task.env.name} calls the model itself, so there is nobody else to talk to it: use "
             "launchers.serve, and run the program with that server"
         )
-    text, turns = text_agent_of(run, task)
     params = jax.tree.map(lambda x: x[0], run.state.params)
-    key = jax.random.key(seed + 1)
-    if task.env.in_python:
-        host = processes(**run.config.host)
+    return spoken_of(run, task).conversation(params, jax.random.key(seed + 1), greedy)
+
+
+class Spoken(NamedTuple):
+    """A run's language policy in a task. turns: of an episode. conversation: (params, key, greedy)
+    -> one with it."""
+
+    agent: TextAgent
+    turns: int
+    conversation: Callable[..., Conversation | HostConversation]
+
+
+def spoken_of(run: restored.Run, task: Task) -> Spoken:
+    """A run's language policy as the agent of a task."""
+    context, rollout = context_of(run.config), task.rollout
+    assert context is not None  # of every language policy
+    turns = rollout.turns if "whole_episodes" in rollout.properties else None
+    return (_in_processes if task.env.in_python else _in_graph)(run, task, context, turns)
+
+
+def _in_processes(run: restored.Run, task: Task, context: Context, turns: int | None) -> Spoken:
+    host = processes(**run.config.host)
+    turns = host.max_turns if turns is None else turns
+    sizes = {"turns": turns, "observation_tokens": host.observation_tokens}
+    text = host_text_agent(task.policy, task.env, context, **sizes, segments=False)
+
+    def conversation(params, key, greedy):
         played = HostTurns(task.env, host_text_actor(text), host, length=turns)
         return HostConversation(played, params, key, greedy=greedy)
+
+    return Spoken(text, turns, conversation)
+
+
+def _in_graph(run: restored.Run, task: Task, context: Context, turns: int | None) -> Spoken:
     world = World(task.env, task.env_params)
-    return Conversation(text, world, params, key, turns=turns, greedy=greedy)
+    turns = int(task.env_params.max_steps_in_episode) if turns is None else turns
+    text = text_agent(task.policy, world, context, turns=turns)
 
+    def conversation(params, key, greedy):
+        return Conversation(text, world, params, key, turns=turns, greedy=greedy)
 
-def text_agent_of(run: restored.Run, task: Task) -> tuple[TextAgent, int]:
-    """(a run's language policy as the agent of a task, turns of an episode)."""
-    rollout, policy, context = task.rollout, task.policy, context_of(run.config)
-    assert policy.reads_text and context is not None  # of every language policy
-    whole = "whole_episodes" in rollout.properties
-    if task.env.in_python:
-        host = processes(**run.config.host)
-        turns = rollout.turns if whole else host.max_turns
-        sizes = {"turns": turns, "observation_tokens": host.observation_tokens}
-        return host_text_agent(policy, task.env, context, **sizes, segments=False), turns
-    turns = rollout.turns if whole else int(task.env_params.max_steps_in_episode)
-    return text_agent(policy, World(task.env, task.env_params), context, turns=turns), turns
+    return Spoken(text, turns, conversation)

@@ -24,7 +24,7 @@ from agentrl.policies.codec import Codec, decode
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.seating import seat_all
 from agentrl.rollout.unroll import fresh, unroll
-from agentrl.run.contestants import text_agent_of
+from agentrl.run.contestants import spoken_of
 from agentrl.run.restored import Run
 from envs.environment import Environment
 from envs.vector import World
@@ -110,7 +110,7 @@ def _format(
 ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
     """(files besides the weights, fields of config.json, notes): the run's own format."""
     codec, names = policy.codec, _control_names(policy.codec, source)
-    agent, _ = text_agent_of(run, next(iter(run.experiment.tasks.values())))
+    agent = spoken_of(run, next(iter(run.experiment.tasks.values()))).agent
     template = chat_template.chat_template(
         context,
         before=_text(codec, codec.before, names),
@@ -153,7 +153,7 @@ def _cut_apart(run: Run, codec: Codec, tokenizer: "tokenizers.Tokenizer") -> lis
     plain = dataclasses.replace(codec, before=(), after=())
     for name, task in run.experiment.tasks.items():
         env, params = task.env, task.env_params
-        if codec.name != "word" or env.in_python:
+        if codec.name != "word":
             continue
         states = _some_states(env, params)
         seen = jax.jit(

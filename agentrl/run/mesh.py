@@ -17,8 +17,7 @@ from agentrl.learner.state import TrainState
 
 if TYPE_CHECKING:
     from agentrl.config.build import Experiment
-    from agentrl.policies.actor_critic import Policy
-    from agentrl.policies.language import LanguagePolicy
+    from agentrl.policies.protocol import AnyPolicy
 
 
 def make_mesh(
@@ -48,11 +47,6 @@ def make_mesh(
             more = f"name a target of more than {target.name}"
         raise ValueError(
             f"{given}: {count} devices, but there are {available}; lower it, or {more}"
-        )
-    if jax.process_count() > 1 and experiment.rollout.on_host:
-        raise ValueError(
-            f"config.rollout.name={config.rollout.name!r} with {jax.process_count()} processes: "
-            "environments in Python are stepped by one; start one process"
         )
     asks = any(part.asks for part in (experiment.rollout, *experiment.components.values()))
     if asks and (count > 1 or config.num_seeds > 1):
@@ -92,16 +86,15 @@ def make_mesh(
     )
 
 
-def _check_tensor(size: int, policy: "Policy | LanguagePolicy") -> None:
+def _check_tensor(size: int, policy: "AnyPolicy") -> None:
     if size == 1:
         return
-    if not policy.reads_text:
+    if not policy.heads:
         raise ValueError(
             f"config.mesh.tensor={size} : tensor parallelism needs a decoder policy; "
             "set config.mesh.tensor=1"
         )
-    for name in ("heads", "kv_heads"):
-        heads = getattr(policy.config, name)
+    for name, heads in policy.heads.items():
         if heads % size:
             raise ValueError(
                 f"config.mesh.tensor={size} does not divide the decoder's {name}={heads}; choose a "
@@ -109,9 +102,8 @@ def _check_tensor(size: int, policy: "Policy | LanguagePolicy") -> None:
             )
 
 
-def _check_attention(platform: str, policy: "Policy | LanguagePolicy") -> None:
-    chosen = policy.config.attention if policy.reads_text else "blocks"
-    if chosen == "cudnn" and platform != "gpu":
+def _check_attention(platform: str, policy: "AnyPolicy") -> None:
+    if policy.attention == "cudnn" and platform != "gpu":
         raise ValueError(
             f"config.policy.attention='cudnn' is for NVIDIA's GPUs, and these devices are "
             f"{platform.upper()}s; use 'blocks'"

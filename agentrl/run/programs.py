@@ -9,11 +9,12 @@ import jax
 import ml_collections
 import numpy as np
 
-from agentrl.config.build import Experiment, build, lax_map, only_seed
+from agentrl.config.build import Experiment, build
 from agentrl.evaluation import play
 from agentrl.learner.optimizer import AUTO
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Train
+from agentrl.rollout.runner import only_seed
 from agentrl.run import memory, mesh, population
 
 
@@ -53,7 +54,6 @@ def compile_programs(
 ) -> Programs:
     """Wraps the experiment's functions for `num_seeds` seeds and the mesh. No program runs yet."""
     seeds = np.arange(config.num_seeds, dtype=np.int32) + config.seed
-    one_at_a_time = only_seed if config.num_seeds == 1 else lax_map
     together = only_seed if config.num_seeds == 1 else jax.vmap
     init = together(experiment.init)
     shapes = jax.eval_shape(init, seeds)
@@ -70,21 +70,14 @@ def compile_programs(
     )
 
     def of_seeds(phase, train):
-        on_host, over = experiment.rollout.on_host, experiment.over_seeds
-        if on_host and not phase.collects:
-            # A phase without acting is a program even where the environments are in Python.
-            on_host, over = False, one_at_a_time
+        # A phase without acting is a program even where the environments are in Python.
+        runner = experiment.rollout.runner.of_phase(phase.collects)
+        over = only_seed if config.num_seeds == 1 else runner.over_seeds
 
         def trained(state):
             return population.after_program(experiment.selection, *over(train)(state))
 
-        def back_in_place(state):
-            state, totals = trained(state)
-            return state if shardings is None else jax.device_put(state, shardings), totals
-
-        if on_host:
-            return back_in_place
-        return jax.jit(trained, donate_argnums=0, out_shardings=(shardings, everywhere))
+        return runner.compiled(trained, donate_argnums=0, out_shardings=(shardings, everywhere))
 
     def evaluate(params):
         # Fixed tasks and fixed keys: two evaluations differ in the parameters alone.
@@ -134,11 +127,6 @@ def prepare(
         label = f"config.learner.microbatch={AUTO!r}"
         if allowed is None:
             raise ValueError(f"{label}: nothing tells how much memory there is; give a number")
-        if experiment.rollout.on_host:
-            raise ValueError(
-                f"{label}: with environments in Python programs are compiled as they are met; "
-                "give a number"
-            )
         rows = experiment.rollout.num_rows // config.learner.minibatches
         parts = 1 if device_mesh is None else device_mesh.shape["data"] * device_mesh.shape["fsdp"]
         ready = tried[memory.largest(rows, parts, needed, allowed)]

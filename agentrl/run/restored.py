@@ -94,10 +94,10 @@ def beginning(
         return average(config, experiment)
     if config.init_from:
         return parameters(pathlib.Path(config.init_from), config, experiment)
-    policy = experiment.policy
-    if not policy.reads_text or policy.load is None:
+    read = experiment.policy.load
+    if read is None:
         return None
-    weights = policy.load(parameter_sharding(device_mesh))
+    weights = read(parameter_sharding(device_mesh))
 
     def for_seeds(x):
         return jnp.repeat(x[None], config.num_seeds, axis=0)
@@ -222,7 +222,7 @@ def parameters(
 
 def _vocabulary(experiment: Experiment) -> bytes | None:
     """The texts of a language policy's tokens."""
-    codec = getattr(experiment.policy, "codec", None)
+    codec = experiment.policy.codec
     return None if codec is None else np.asarray(codec.token_bytes).tobytes()
 
 
@@ -234,15 +234,15 @@ def elsewhere(run: Run, name: str) -> dict[str, Task]:
     """
     if name in run.experiment.tasks:
         return {name: run.experiment.tasks[name]}
-    policy = run.experiment.policy
-    if not policy.reads_text:
-        raise ValueError(
-            f"--env={name}: a policy over arrays plays {', '.join(run.experiment.tasks)} only"
-        )
+    env, env_params = envs.make(name)
+    try:
+        policy = run.experiment.policy.elsewhere(env, run.experiment.tasks)
+    except ValueError as error:
+        raise ValueError(f"--env={name}: {error}") from None
     config = run.config.copy_and_resolve_references()
     if "opponent" in config.rollout:  # the opponent of training does not exist here
         config.rollout.update(opponent="self", members=None)
-    return {name: make_task(config, policy, name, *envs.make(name))}
+    return {name: make_task(config, policy, name, env, env_params)}
 
 
 def otherwise(run: Run, options: list[str]) -> dict[str, Task]:

@@ -60,7 +60,7 @@ def _of_seed(
     if writing.repeatable:
         groups, _ = experiment.rollout.units
         size = experiment.rollout.num_streams // (groups * experiment.rollout.agents)
-        of = record.reset_seeds_of if experiment.rollout.on_host else record.seeds_of
+        of = record.reset_seeds_of if experiment.env.in_python else record.seeds_of
         seeds["seeds"] = of(keys_of(one).collect, groups, size)
     notes = {name: note.values for name, note in batch.notes.items()}
     score = writing.score(fields_of(streams) | notes)
@@ -69,7 +69,7 @@ def _of_seed(
         batch.rows,
         tasks_of(config, experiment),
         credit=None if batch.credit is None else batch.credit.advantage,
-        codec=experiment.policy.codec if experiment.policy.reads_text else None,
+        codec=experiment.policy.codec,
         **seeds,
         seed=config.seed + index,
         update=update,

@@ -36,6 +36,7 @@ from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.sampling import Sampling
 from agentrl.rollout.host import Host, processes
 from agentrl.rollout.hosted import seeds_of
+from agentrl.rollout.runner import IN_PYTHON
 from agentrl.rollout.types import Rollout
 from agentrl.serving.app import application, listening
 from agentrl.serving.engine import Engine
@@ -148,7 +149,7 @@ def programs(
         provides=frozenset(filled | {"group", "episode"}),
         num_rows=count * per_episode,
         play=play,
-        on_host=True,
+        runner=IN_PYTHON,
         close=runs.close,
         properties=frozenset({"whole_episodes", "one_end", "tokens_as_cost"}),
     )

@@ -13,7 +13,7 @@ from agentrl.config.tasks import context_of
 from agentrl.policies import decoder, huggingface, subwords, tensor_files
 from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.sampling import Sampling
-from agentrl.run.contestants import text_agent_of
+from agentrl.run.contestants import spoken_of
 from agentrl.run.restored import Run
 
 Messages = Sequence[Mapping[str, str]]
@@ -74,10 +74,10 @@ def of_run(run: Run, name: str, *, seed: int | None = None, role: int | None = N
     context = context_of(run.config)
     assert context is not None  # of every language policy
     params = jax.tree.map(lambda x: x[seed - first], run.state.params)
-    if task.env.in_python and task.env.calls_model:  # the context bounds a program's texts
+    if task.env.calls_model:  # the context bounds a program's texts
         row_tokens, reply_tokens = context.context_tokens, context.max_new_tokens
     else:
-        agent, _ = text_agent_of(run, task)
+        agent = spoken_of(run, task).agent
         row_tokens, reply_tokens = int(agent.row_tokens), int(agent.layout.reply_tokens)
     sizes = {"row_tokens": row_tokens, "reply_tokens": reply_tokens}
     return of_policy(task.policy, params, context, name, role=role, **sizes)

@@ -62,6 +62,8 @@ class Hosted(Agents):
 
     # Observations are numbers, not codes.
     num_codes: ClassVar[None] = None
+    # Its state is not seen here.
+    anchors: ClassVar[tuple[str, ...]] = ()
     # Its tasks are not sorted into kinds.
     kinds: ClassVar[tuple[str, ...]] = ()
 

@@ -34,7 +34,7 @@ def config_of(**options):
 # What a router reads of a run.
 SETUP = SimpleNamespace(
     envs={"Dispatch-v1": envs.make("Dispatch-v1", change=2)},
-    policy=SimpleNamespace(reads_text=False),
+    policy=SimpleNamespace(kind="arrays", reads_text=False),
     rollout=SimpleNamespace(
         needs=("tasks",), units=(8, "config.rollout.num_groups"), properties={"whole_episodes"}
     ),

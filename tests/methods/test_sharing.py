@@ -12,7 +12,7 @@ from agentrl.methods.sharing import bank_credit
 from agentrl.streams import Rows, Streams
 
 ENV, PARAMS = envs.make("SharedBank-v1", teams=2, topics=3, needed=2, clutter=0.1)
-POLICY = SimpleNamespace(reads_text=False)
+POLICY = SimpleNamespace(kind="arrays", reads_text=False)
 SETUP = SimpleNamespace(
     envs={"SharedBank-v1": (ENV, PARAMS)},
     policy=POLICY,

@@ -315,7 +315,7 @@ def test_a_program_of_smollm2_is_built(directory):
     config.mesh.data = 1
     experiment = build(config)
     try:
-        assert experiment.rollout.on_host and experiment.rollout.num_streams == 16
+        assert experiment.env.in_python and experiment.rollout.num_streams == 16
         told = experiment.policy.codec.opening_with(ezpoints_agent.RULES)
         assert tuple(told[:2]) == experiment.policy.codec.opening[:2] != tuple(told)
     finally:

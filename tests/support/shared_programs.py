@@ -18,7 +18,7 @@ def share(patch):
     programs, ready = {}, {}
 
     def compile_once(experiment, config, device_mesh):
-        if experiment.rollout.on_host:
+        if experiment.env.in_python:
             return compile_programs(experiment, config, device_mesh)
         key = _key(config)
         if key not in programs:
@@ -29,7 +29,7 @@ def share(patch):
         key = _key(config)
         # A size that is searched for becomes a number in the config.
         sized = config.learner.microbatch == AUTO
-        if sized or experiment.rollout.on_host or programs.get(key) is not made:
+        if sized or experiment.env.in_python or programs.get(key) is not made:
             return prepare(config, experiment, made, device_mesh)
         if key not in ready:
             ready[key] = prepare(config, experiment, made, device_mesh)

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.passes import log_probs
+from agentrl.learner.required import required
 from agentrl.streams import OBSERVATION
 
 
@@ -14,11 +15,7 @@ def train_on_observations(setup: Setup) -> Component:
     Raises:
       ValueError: a policy over arrays, whose rows hold actions alone.
     """
-    if not setup.policy.reads_text:
-        raise ValueError(
-            "config.components.train_on_observations is for language policies, whose rows hold "
-            "what they read: leave it out"
-        )
+    required(setup, "train_on_observations", "language")
 
     def amend(context, streams, rows):
         # The first position has no prefix, hence no predictive distribution.
