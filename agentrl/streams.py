@@ -125,6 +125,8 @@ FILLED_BY: dict[str, str] = {
     "turn_return": "component agentrl.methods.siblings.siblings",
     "winner_turns": "component agentrl.methods.drafts.drafts",
     "winner_reward": "component agentrl.methods.drafts.drafts",
+    "progress": "component agentrl.methods.progress.progress",
+    "imitation": "component agentrl.methods.discriminator.discriminator",
     "reward_levels": "component agentrl.methods.reward_levels.reward_levels, or one of your own",
     "imitation_weight": "component offline_values, rise or (of trees) siblings.positives of "
     "agentrl.methods",

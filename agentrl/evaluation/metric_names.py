@@ -255,6 +255,16 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "data_return": ("Return of the data", "", "offline values: mean over its episodes"),
         "prediction_error": ("Prediction error", "", "curiosity: of the predictor"),
         "progress_error": ("Progress error", "", "squared error of the predicted returns"),
+        "progress_correlation": ("Progress as a reward", "", "its correlation with turns' rewards"),
+        "discriminator_error": ("Discriminator's loss", "nats", "before the update's first step"),
+        "imitation": ("Learnt reward", "", "mean per turn"),
+        "imitation_correlation": ("Learnt and true reward", "", "their correlation over turns"),
+        "common_reward": ("True common reward", "", "per episode, paid or not"),
+        "transfer/{result}": (
+            "Held-out tasks: {result}",
+            "",
+            "of the best walk for the task's and the learnt reward",
+        ),
         "model_loss": ("World model's loss", "", "before the update's first step"),
         "held_out_loss": (
             "Held-out loss",

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING
 from agentrl.lazy import lazy
 
 if TYPE_CHECKING:
+    from agentrl.losses.adversarial import airl_logit as airl_logit
+    from agentrl.losses.adversarial import discriminator_loss as discriminator_loss
     from agentrl.losses.aggregation import AGGREGATIONS as AGGREGATIONS
     from agentrl.losses.aggregation import aggregate as aggregate
     from agentrl.losses.aggregation import aggregation_weights as aggregation_weights

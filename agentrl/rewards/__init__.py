@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agentrl.rewards.gates import retrieval_gain as retrieval_gain
     from agentrl.rewards.gates import turn_bonus as turn_bonus
     from agentrl.rewards.gates import verified_reward as verified_reward
+    from agentrl.rewards.imitation import imitation_reward as imitation_reward
     from agentrl.rewards.matching import call_similarity as call_similarity
     from agentrl.rewards.matching import matched_calls as matched_calls
     from agentrl.rewards.novelty import novelty_bonus as novelty_bonus

@@ -43,8 +43,8 @@ from launchers.methods_page import listed
 # Options of components as they are in small runs, by name.
 SMALL = {
     "batch": 8, "buckets": 64, "group_size": 2, "groups": 16, "hidden": 8, "features": 4,
-    "least": 1, "num_groups": 2, "pairs": 2, "per_task": 2, "size": 16, "steps": 2, "tasks": 8,
-    "updates": 2, "warm_up": 1,
+    "least": 1, "explore": 1, "fit": 2, "demonstrations": 4, "num_groups": 2, "pairs": 2,
+    "per_task": 2, "size": 16, "steps": 2, "tasks": 8, "updates": 2, "warm_up": 1,
 }  # fmt: skip
 
 
