@@ -60,12 +60,19 @@ def gae(
       skipping agrees with verl's GAE across tool replies (executed).
     """
     _check("gae", reward, value, mask, terminated, truncated, bootstrap, gamma, lam)
-    check_choice("at_limit", at_limit, get_args(AtLimit))
-    if at_limit == "end" and truncated is not None:
-        terminated = terminated | truncated
+    terminated = ended(terminated, truncated, at_limit)
     return _gae(
         reward, value, mask, terminated, bootstrap, truncated, discount=gamma, trace=gamma * lam
     )
+
+
+def ended(terminated: jax.Array, truncated: jax.Array | None, at_limit: AtLimit) -> jax.Array:
+    """Turns after which nothing follows, bool[N, T]; at_limit as for `gae`. ValueError if
+    unknown."""
+    check_choice("at_limit", at_limit, get_args(AtLimit))
+    if at_limit == "end" and truncated is not None:
+        return terminated | truncated
+    return terminated
 
 
 @assumes("whole_episodes", "tokens_as_cost")

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl.advantages.temporal import check_bootstrap, gae
+from agentrl.advantages.temporal import AtLimit, check_bootstrap, ended, gae
 from agentrl.checks import check_range, check_rows, check_streams
 from agentrl.streams import last_turns
 
@@ -20,6 +20,7 @@ def token_gae(
     *,
     gamma: float = 1.0,
     lam: float = 0.95,
+    at_limit: AtLimit = "bootstrap",
     truncated: jax.Array | None = None,
 ) -> jax.Array:
     """Generalised advantage estimation over the tokens that the policy wrote.
@@ -38,13 +39,16 @@ def token_gae(
       bootstrap: f32[N, T], f32[N] or a scalar, value of what followed a turn, as for `gae`.
       loss_mask: bool[R, L], tokens that the policy wrote. stream: i32[R]. turn: i32[R, L].
       gamma, lam: discount and trace per token, in [0, 1].
+      at_limit: "bootstrap" or "end", what follows a limit, as for `gae`. Without a discount and
+        with rewards at the end alone, bootstrapped, an episode that never ends may be worth as much
+        as one that is won (configs/words/README.md, turn_credit.py).
       truncated: bool[N, T], needed where a limit cuts an episode before the end of its stream.
 
     Returns:
       f32[R, L], 0 where loss_mask is False, gradient stopped. With one token per turn it is `gae`.
 
     Raises:
-      ValueError: gamma or lam outside [0, 1], or arrays of other shapes.
+      ValueError: gamma or lam outside [0, 1], an unknown at_limit, or arrays of other shapes.
 
     References:
       Ouyang et al. (2022), https://arxiv.org/abs/2203.02155, and what many code bases call PPO for
@@ -53,7 +57,8 @@ def token_gae(
     """
     check_range("token_gae gamma", gamma, 0.0, 1.0)
     check_range("token_gae lam", lam, 0.0, 1.0)
-    arrays = reward, token_value, mask, terminated, bootstrap, loss_mask, stream, turn, truncated
+    over = ended(terminated, truncated, at_limit)
+    arrays = reward, token_value, mask, over, bootstrap, loss_mask, stream, turn, truncated
     return _chained("token_gae", *arrays, gamma=gamma, lam=lam)
 
 
@@ -69,6 +74,7 @@ def length_adaptive_token_gae(
     *,
     gamma: float = 1.0,
     alpha: float = 0.05,
+    at_limit: AtLimit = "bootstrap",
     truncated: jax.Array | None = None,
 ) -> jax.Array:
     """`token_gae` whose lambda grows with the stream's written tokens l: max(0, 1 - 1 / (alpha l)).
@@ -78,15 +84,16 @@ def length_adaptive_token_gae(
 
     Args:
       token_value: f32[R, L].
-      reward, mask, terminated, bootstrap, loss_mask, stream, turn, gamma, truncated: as for
-        `token_gae`.
+      reward, mask, terminated, bootstrap, loss_mask, stream, turn, gamma, at_limit, truncated: as
+        for `token_gae`.
       alpha: above 0. For l <= 1 / alpha lambda is 0 (the rule gives none there).
 
     Returns:
       f32[R, L], 0 where loss_mask is False, gradient stopped.
 
     Raises:
-      ValueError: gamma outside [0, 1], alpha not above 0, or arrays of other shapes.
+      ValueError: gamma outside [0, 1], alpha not above 0, an unknown at_limit, or arrays of other
+        shapes.
 
     References:
       VAPO (2025), https://arxiv.org/abs/2504.05118, and UI-TARS-2 (2025),
@@ -96,7 +103,8 @@ def length_adaptive_token_gae(
     name = "length_adaptive_token_gae"
     check_range(f"{name} gamma", gamma, 0.0, 1.0)
     check_range(f"{name} alpha", alpha, 0.0, above=True)
-    arrays = reward, token_value, mask, terminated, bootstrap, loss_mask, stream, turn, truncated
+    over = ended(terminated, truncated, at_limit)
+    arrays = reward, token_value, mask, over, bootstrap, loss_mask, stream, turn, truncated
     return _chained(name, *arrays, gamma=gamma, alpha=alpha)
 
 
@@ -153,6 +161,7 @@ def bilevel_gae(
     gamma: float = 1.0,
     turn_gamma: float = 0.95,
     lam: float = 1.0,
+    at_limit: AtLimit = "bootstrap",
     truncated: jax.Array | None = None,
 ) -> jax.Array:
     """GAE over turns, and within each turn over its tokens towards the turn's own advantage.
@@ -165,7 +174,7 @@ def bilevel_gae(
 
     Args:
       token_value: f32[R, L].
-      reward, mask, terminated, bootstrap, loss_mask, stream, turn, truncated: as for
+      reward, mask, terminated, bootstrap, loss_mask, stream, turn, at_limit, truncated: as for
         `token_gae`.
       gamma: discount per token, turn_gamma: per turn; lam: trace of both. In [0, 1].
 
@@ -174,7 +183,8 @@ def bilevel_gae(
       with turn_gamma.
 
     Raises:
-      ValueError: gamma, turn_gamma or lam outside [0, 1], or arrays of other shapes.
+      ValueError: gamma, turn_gamma or lam outside [0, 1], an unknown at_limit, or arrays of other
+        shapes.
 
     References:
       Wang et al. (2025), VAGEN, https://arxiv.org/abs/2510.16907; code JamesKrW/verl e432c73 (its
@@ -191,6 +201,7 @@ def bilevel_gae(
         bootstrap,
         gamma=turn_gamma,
         lam=lam,
+        at_limit=at_limit,
         truncated=truncated,
     )
     delta = gamma * tokens.following - tokens.value

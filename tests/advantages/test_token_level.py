@@ -203,3 +203,28 @@ def test_what_followed_a_cut_may_be_one_value_for_each_stream():
         np.testing.assert_allclose(ours, [[1], [2]])
     with pytest.raises(ValueError, match="token_gae: bootstrap has shape .3,.; expected"):
         advantages.token_gae(one, 2 * one, mask, none, np.ones(3, np.float32), **rest)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options"),
+    [
+        (advantages.token_gae, {"gamma": 1.0}),
+        (advantages.bilevel_gae, {"turn_gamma": 0.9}),
+        (advantages.length_adaptive_token_gae, {"alpha": 1.0}),
+    ],
+)
+def test_a_limit_may_be_the_end_of_the_task(estimator, options):
+    """Then nothing follows it, as after the rules' end; other turns are as they were."""
+    arrays, _, _ = written_in_rows(3)
+    last = arrays["terminated"]
+    cut = last & (np.arange(5) < 2)[:, None]
+    arrays |= {"terminated": last & ~cut, "bootstrap": 7.0, "truncated": cut}
+    lost = estimator(**arrays, **options, at_limit="end")
+    ends = arrays | {"terminated": last, "truncated": np.zeros_like(cut)}
+    np.testing.assert_array_equal(lost, estimator(**ends, **options))
+    goes_on = np.asarray(estimator(**arrays, **options))
+    of_cut = np.isin(arrays["stream"], (0, 1))[:, None] & arrays["loss_mask"]
+    np.testing.assert_array_equal(np.where(of_cut, 0, lost), np.where(of_cut, 0, goes_on))
+    assert (goes_on[of_cut] > np.asarray(lost)[of_cut]).any()
+    with pytest.raises(ValueError, match="at_limit='never'"):
+        estimator(**arrays, **options, at_limit="never")

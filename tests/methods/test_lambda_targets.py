@@ -41,11 +41,12 @@ def _last():
     return np.arange(5) == np.array(LENGTHS)[:, None] - 1
 
 
-def by_loop(gamma, lam):
+def by_loop(gamma, lam, at_limit="bootstrap"):
     """G_t = r_t + gamma ((1 - lam) V_{t+1} + lam G_{t+1}), from the last turn back."""
     target = np.zeros((4, 5))
     for i, length in enumerate(LENGTHS):
-        end = 0.0 if TERMINATED[i, length - 1] else BOOTSTRAP[i, length - 1]
+        lost = at_limit == "end" and TRUNCATED[i, length - 1]
+        end = 0.0 if TERMINATED[i, length - 1] or lost else BOOTSTRAP[i, length - 1]
         target[i, length - 1] = REWARD[i, length - 1] + gamma * end
         for t in reversed(range(length - 1)):
             mixed = (1 - lam) * VALUE[i, t + 1] + lam * target[i, t + 1]
@@ -59,11 +60,11 @@ def targets(poison=0.0, **options):
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.7, 1.0])
-@pytest.mark.parametrize("gamma", [0.9, 1.0])
-def test_targets_are_lambda_returns(gamma, lam):
-    found = targets(gamma=gamma, lam=lam)
+@pytest.mark.parametrize(("gamma", "at_limit"), [(0.9, "bootstrap"), (1.0, "end")])
+def test_targets_are_lambda_returns(gamma, lam, at_limit):
+    found = targets(gamma=gamma, lam=lam, at_limit=at_limit)
     assert isinstance(found, PerTurn)
-    np.testing.assert_allclose(found.values, by_loop(gamma, lam), rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(found.values, by_loop(gamma, lam, at_limit), rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("poison", [np.nan, 1e9])
@@ -89,7 +90,7 @@ def test_the_loss_pulls_values_to_the_target_and_not_the_target():
     assert not to_target.any()
 
 
-@pytest.mark.parametrize("options", [{"gamma": 1.1}, {"lam": -0.1}])
+@pytest.mark.parametrize("options", [{"gamma": 1.1}, {"lam": -0.1}, {"at_limit": "never"}])
 def test_rates_are_checked(options):
     (name, value), *_ = options.items()
     with pytest.raises(ValueError, match=rf"lambda_targets\.{name}.*{value}"):
