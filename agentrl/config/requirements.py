@@ -252,9 +252,11 @@ def _check_adapters(config, policy: "LanguagePolicy", played: int) -> None:
         )
     scratch = policy.load is None and not config.policy.get("rehearsal")
     if policy.frozen and scratch and not config.init_from:
+        rank, heads = policy.config.lora_rank, policy.config.output_heads
+        option, what = ("lora_rank", "adapters") if rank else ("output_heads", "heads")
         raise ValueError(
-            f"config.policy.lora_rank={policy.config.lora_rank} without config.init_from: adapters "
-            "on random weights that stay; name the run whose parameters they are for, or set 0"
+            f"config.policy.{option}={rank or heads} without config.init_from: {what} on random "
+            "weights that stay; name the run whose parameters they are for, or set 0"
         )
 
 

@@ -1,0 +1,38 @@
+r"""TradingDesk-v1 in words: right decisions against few queries, by a head for each, mixed at will."""
+
+import ml_collections
+
+from agentrl import losses, rollout
+from agentrl.config import check_variant, env_section, section, term
+from agentrl.methods.pairs import pairs
+from configs._shared import language
+
+# Prices of a query in the reward of one head: the weighted sums.
+PRICES = {"cheap": 0.05, "dear": 0.2, "dearest": 0.5}
+VARIANTS = ("sft", "heads", *PRICES)
+
+
+def get_config(variant: str = "heads") -> ml_collections.ConfigDict:
+    check_variant(variant, VARIANTS)
+    price = PRICES.get(variant, 0.0)
+    env = env_section("TradingDesk-v1", hold_share=1 / 3, query_cost=price)
+    acting = section(rollout.episodes, num_groups=8, group_size=8)
+    context = section(rollout.contexts.whole)
+    method = "sft" if variant == "sft" else "grpo"
+    config = language.config_of(method, env, acting, context, warm_updates=120, updates=40)
+    config.num_seeds = 5
+    config.log_every = 10
+    config.learner.update(minibatches=1, epochs=2)
+    config.evaluation.update(every=config.updates, episodes=512)
+    config.reward = {}
+    if variant == "sft":
+        return config
+    # From the run of "sft" (config.init_from).
+    config.updates, config.warm_start.updates = 40, 0
+    config.objective.policy.weight = 0.0
+    objectives = ("return", "turns") if variant == "heads" else ("return",)
+    config.policy.output_heads = len(objectives)
+    for head, by in enumerate(objectives):
+        config.components[f"by_{by}"] = section(pairs, by=by, head=head)
+        config.objective[f"by_{by}"] = term(losses.dpo, source=f"by_{by}")
+    return config
