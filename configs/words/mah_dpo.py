@@ -5,6 +5,7 @@ import ml_collections
 from agentrl import losses, rollout
 from agentrl.config import check_variant, env_section, section, term
 from agentrl.methods.pairs import pairs
+from agentrl.methods.start_sampler import start_sampler
 from configs._shared import language
 
 # Prices of a query in the reward of one head: the weighted sums.
@@ -22,7 +23,7 @@ def get_config(variant: str = "heads") -> ml_collections.ConfigDict:
     config = language.config_of(method, env, acting, context, warm_updates=120, updates=40)
     config.num_seeds = 5
     config.log_every = 10
-    config.learner.update(minibatches=1, epochs=2)
+    config.learner.update(minibatches=1, epochs=2, microbatch=None, lengths=1)
     config.evaluation.update(every=config.updates, episodes=512)
     config.reward = {}
     if variant == "sft":
@@ -30,6 +31,7 @@ def get_config(variant: str = "heads") -> ml_collections.ConfigDict:
     # From the run of "sft" (config.init_from).
     config.updates, config.warm_start.updates = 40, 0
     config.objective.policy.weight = 0.0
+    config.components.start_sampler = section(start_sampler)
     objectives = ("return", "turns") if variant == "heads" else ("return",)
     config.policy.output_heads = len(objectives)
     for head, by in enumerate(objectives):

@@ -14,7 +14,7 @@ from agentrl.methods.paprika import Arms, arms_by_bound, learning_potential, pap
 from agentrl.methods.paprika import updated as moved
 from agentrl.methods.routing import assigned_tasks
 
-# No holes; holes; and a single step, with which nobody arrives.
+# No holes; holes; and a single step.
 ICE = {
     "parameters": ("frozen", "max_steps_in_episode"),
     "values": ((1.0, 0.7, 0.7), (6, 6, 1)),
@@ -88,11 +88,16 @@ def test_potentials_are_of_the_groups_that_were_played_and_resume(tmp_path):
     for told in metrics:
         shares = [told[f"task_group/share/{k}"] for k in range(3)]
         np.testing.assert_allclose(sum(shares), 1.0, rtol=1e-6)
-    # Every group has been tried in the first collection; with one step nobody arrives.
+    # Every group has been tried in the first collection; what is told is what is counted.
     arms = states[-1].carry["paprika"]
-    np.testing.assert_allclose(arms.count.sum(), 24)
-    assert (arms.count > 0).all() and arms.total[2] == 0
-    assert metrics[0]["task_group/success/2"] == 0 < metrics[0]["task_group/success/0"]
+    assert all(metrics[0][f"task_group/share/{k}"] for k in range(3))
+    for k in range(3):
+        drawn = [6 * told[f"task_group/share/{k}"] for told in metrics]
+        potential = [told.get(f"task_group/potential/{k}", 0.0) for told in metrics]
+        np.testing.assert_allclose(arms.count[k], sum(drawn), rtol=1e-5)
+        np.testing.assert_allclose(arms.total[k], np.dot(drawn, potential), rtol=1e-5)
+    assert arms.total.any()
+    assert metrics[0]["task_group/success/2"] < metrics[0]["task_group/success/0"]
     streams = jax.device_get(jax.jit(experiment.batches)(states[0]))["rollout"].streams
     assert streams.first_state is not None and len(np.unique(streams.group)) == 6
 
