@@ -78,7 +78,8 @@ def _points(run):
 def _evaluated(workdir):
     """{name: (mean length, success), f64[seeds] each} of a run's evaluations."""
     points = {}
-    for path in sorted((workdir / "eval").rglob("update_*.json")):
+    found = (workdir / "eval").rglob("update_*.json")
+    for path in sorted(found, key=lambda path: (str(path.parent), path.name)):
         record = json.loads(path.read_text())
         name = str(path.parent.relative_to(workdir.parent)).replace("/eval", "", 1)
         played = [record["per_seed"][str(seed)] for seed in record["seeds"]]

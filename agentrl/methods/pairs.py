@@ -6,7 +6,6 @@ import jax.numpy as jnp
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import returns_of, stream_rows
-from agentrl.policies.output_heads import MIXTURE
 from agentrl.streams import PerTurn, Rows, Streams
 
 BY = ("return", "judgement", "turns", "cost")
@@ -109,7 +108,7 @@ def pairs(
     rejected: str = "worst",
     source: str = "rollout",
     count: int = 0,
-    head: int = MIXTURE,
+    head: int | None = None,
 ) -> Component:
     """Source of its own name: in turn the best and the worst episode of each group.
 
@@ -131,9 +130,10 @@ def pairs(
       count: pairs drawn per update, of groups with two different returns; 0: one of each group, and
         of another source than the rollout as many as it has streams, most of them not trained.
       head: the output head (config.policy.output_heads) that the pairs are scored by, and so train;
-        -1: the mixture that is sampled from. MAH-DPO has one such source, and one term `losses.dpo`
-        with weight alpha_i, per objective and head: the terms add up to sum_i alpha_i L_i, an
-        objective without pairs in a batch has no part in it, and the reference is the same head's.
+        None: the mixture that is sampled from. MAH-DPO has one such source, and one term
+        `losses.dpo` with weight alpha_i, per objective and head: the terms add up to
+        sum_i alpha_i L_i, an objective without pairs in a batch has no part in it, and the
+        reference is the same head's.
 
     Raises:
       ValueError: rollouts without groups, or several rows of text per stream; unknown words;
@@ -178,7 +178,7 @@ def pairs(
             drawn = some_of(learnt, count, jax.random.fold_in(context.key, 1))
             best, worse, learnt = best[drawn], worse[drawn], learnt[drawn]
         streams, rows = in_pairs(streams, rows, best, worse, learnt)
-        if head != MIXTURE:
+        if head is not None:
             rows = rows.replace(output_head=jnp.full(rows.tokens.shape, head, jnp.int32))
         return streams, rows
 
@@ -206,13 +206,13 @@ def _scores(streams: Streams, by: str) -> jax.Array:
     return returns_of(streams)
 
 
-def _check_head(setup: Setup, head: int) -> None:
+def _check_head(setup: Setup, head: int | None) -> None:
     """ValueError unless the policy has this output head, or none is named."""
     heads = setup.policy.config.output_heads if setup.policy.reads_text else 0
-    if head != MIXTURE and not 0 <= head < heads:
+    if head is not None and not 0 <= head < heads:
         raise ValueError(
             f"config.components.pairs.head={head}: expected 0 to {heads - 1}, of "
-            "config.policy.output_heads of a language policy, or -1 for what is sampled from"
+            "config.policy.output_heads of a language policy, or None for what is sampled from"
         )
 
 

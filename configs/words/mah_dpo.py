@@ -20,16 +20,22 @@ def get_config(variant: str = "heads") -> ml_collections.ConfigDict:
     acting = section(rollout.episodes, num_groups=8, group_size=8)
     context = section(rollout.contexts.whole)
     method = "sft" if variant == "sft" else "grpo"
-    config = language.config_of(method, env, acting, context, warm_updates=120, updates=40)
+    config = language.config_of(method, env, acting, context, warm_updates=120, updates=80)
     config.num_seeds = 5
-    config.log_every = 10
-    config.learner.update(minibatches=1, epochs=2, microbatch=None, lengths=1)
-    config.evaluation.update(every=config.updates, episodes=512)
+    config.log_every = 20
+    config.evaluation.update(every=120, episodes=512)
     config.reward = {}
     if variant == "sft":
         return config
     # From the run of "sft" (config.init_from).
-    config.updates, config.warm_start.updates = 40, 0
+    config.updates, config.warm_start.updates = 80, 0
+    config.evaluation.every = 80
+    config.learner.update(minibatches=1, microbatch=None, lengths=1)
+    # Without it DPO of either objective ends in replies that are no legal command (README.md).
+    config.policy.constrained = True
+    # Heads grow apart faster than the trunk moves.
+    config.optimizer.learning_rate = 1e-4
+    config.optimizers.output_heads = {"learning_rate": 1e-3}
     config.objective.policy.weight = 0.0
     config.components.start_sampler = section(start_sampler)
     objectives = ("return", "turns") if variant == "heads" else ("return",)

@@ -20,11 +20,12 @@ def get_config(variant: str = "curriculum") -> ml_collections.ConfigDict:
     env = env_section("TradingDesk-v1", hold_share=LAST, query_cost=0.0)
     acting = section(rollout.episodes, num_groups=8, group_size=8)
     context = section(rollout.contexts.whole)
-    config = language.config_of("grpo", env, acting, context, warm_updates=0, updates=40)
+    config = language.config_of("grpo", env, acting, context, warm_updates=0, updates=80)
     # From the run of mah_dpo.py:sft (config.init_from).
     config.num_seeds = 5
-    config.log_every = 10
-    config.learner.update(minibatches=1, epochs=2, microbatch=None, lengths=1)
+    config.log_every = 20
+    config.learner.update(minibatches=1, microbatch=None, lengths=1)
+    config.policy.constrained = True
     config.evaluation.update(every=config.updates, episodes=512)
     config.reward = {}
     config.sampler = section(assigned_tasks)

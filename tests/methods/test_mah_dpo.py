@@ -95,7 +95,7 @@ def test_padding_is_not_read(trained):
 def test_one_head_is_dpo():
     """The same pairs, and the same loss and step as by the mixture of one."""
     found = []
-    for head in (0, -1):
+    for head in (0, None):
         experiment = build(config_of({"pairs": {"head": head}}, heads=1))
         state, told = jax.jit(experiment.phases[-1][1])(jax.jit(experiment.init)(0))
         found.append((state.params, told["loss/pairs"]))
