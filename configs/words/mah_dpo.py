@@ -9,8 +9,8 @@ from agentrl.methods.start_sampler import start_sampler
 from configs._shared import language
 
 # Prices of a query in the reward of one head: the weighted sums.
-PRICES = {"cheap": 0.05, "dear": 0.2, "dearest": 0.5}
-VARIANTS = ("sft", "heads", *PRICES)
+PRICES = {"cheap": 0.05, "dear": 0.2}
+VARIANTS = ("sft", "heads", "trunk", *PRICES)
 
 
 def get_config(variant: str = "heads") -> ml_collections.ConfigDict:
@@ -33,12 +33,12 @@ def get_config(variant: str = "heads") -> ml_collections.ConfigDict:
     config.learner.update(minibatches=1, microbatch=None, lengths=1)
     # Without it DPO of either objective ends in replies that are no legal command (README.md).
     config.policy.constrained = True
-    # Heads grow apart faster than the trunk moves.
-    config.optimizer.learning_rate = 1e-4
+    # What the trunk learns of one objective, all heads do.
+    config.optimizer.learning_rate = 1e-4 if variant == "trunk" else 1e-5
     config.optimizers.output_heads = {"learning_rate": 1e-3}
     config.objective.policy.weight = 0.0
     config.components.start_sampler = section(start_sampler)
-    objectives = ("return", "turns") if variant == "heads" else ("return",)
+    objectives = ("return",) if variant in PRICES else ("return", "turns")
     config.policy.output_heads = len(objectives)
     for head, by in enumerate(objectives):
         config.components[f"by_{by}"] = section(pairs, by=by, head=head)

@@ -18,12 +18,13 @@ def get_config(variant: str = "curriculum") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
     rule, _, noise = variant.partition("_")
     env = env_section("TradingDesk-v1", hold_share=LAST, query_cost=0.0)
-    acting = section(rollout.episodes, num_groups=8, group_size=8)
+    acting = section(rollout.episodes, num_groups=16, group_size=8)
     context = section(rollout.contexts.whole)
-    config = language.config_of("grpo", env, acting, context, warm_updates=0, updates=80)
+    config = language.config_of("grpo", env, acting, context, warm_updates=0, updates=40)
     # From the run of mah_dpo.py:sft (config.init_from).
     config.num_seeds = 5
-    config.log_every = 20
+    config.log_every = 10
+    config.optimizer.learning_rate = 1e-3
     config.learner.update(minibatches=1, microbatch=None, lengths=1)
     config.policy.constrained = True
     config.evaluation.update(every=config.updates, episodes=512)
