@@ -15,7 +15,7 @@ from agentrl.learner.component import Component, Setup, Source
 from agentrl.learner.required import required
 from agentrl.losses.implicit import Divergence
 from agentrl.methods.networks import Embedding, observations
-from agentrl.methods.transitions import Transitions, drawn, mean_return, played, shares
+from agentrl.methods.transitions import Transitions, drawn, mean_return, played, recorded, shares
 from agentrl.players.scripted import check_expert
 from agentrl.streams import PerPosition, Rows
 
@@ -165,14 +165,38 @@ def fitted(
     return value.replace(params=params, slow=slow, opt_state=opt_state, key=key), both
 
 
+def read(
+    path: str, env: Any, gamma: float, best: float, of_who: bool
+) -> tuple[Transitions, jax.Array]:
+    """(transitions, mean return) of a file, see `recorded`; errors name the option.
+
+    of_who: whether other options ask who has played.
+    """
+    if of_who:
+        raise ValueError(
+            f"{PATH}.path={path!r} with episodes that are played (expert, random, mixed), with "
+            "expert_share or with target='labels': a file does not say who has played; leave these "
+            "out"
+        )
+    try:
+        data, returns = recorded(path, env, gamma=gamma, best=best)
+        return jax.tree.map(jnp.asarray, data), jnp.mean(returns)
+    except ValueError as error:
+        raise ValueError(f"{PATH}.path={error}") from None
+
+
 def noise_levels(
-    expert: int, random: int, mixed: int, noise: tuple[float, ...]
+    env: Any, env_params: Any, counts: tuple[int, int, int], noise: tuple[float, ...]
 ) -> tuple[float, ...]:
     """The noise of each episode of the set: 0 of the expert's, 1 of random ones, `noise` in turn.
 
+    counts: of the expert's, of random, and of mixed episodes.
+
     Raises:
-      ValueError: no episodes, or levels outside [0, 1].
+      ValueError: an environment without an expert, no episodes, or levels outside [0, 1].
     """
+    check_expert(env, env_params)
+    expert, random, mixed = counts
     for value in noise:
         if not isinstance(value, int | float) or not 0 <= value <= 1:
             raise ValueError(f"{PATH}.noise={noise}: expected probabilities, such as (0.3, 0.6)")
@@ -181,7 +205,7 @@ def noise_levels(
     levels = (0.0,) * expert + (1.0,) * random
     levels += tuple(float(noise[number % len(noise)]) for number in range(mixed))
     if not levels:
-        raise ValueError(f"{PATH}: a data set of no episodes; set expert, random or mixed")
+        raise ValueError(f"{PATH}: a data set of no episodes; set expert, random, mixed or path")
     return levels
 
 
@@ -232,7 +256,8 @@ def offline_values(
     *,
     expert: int = 0,
     random: int = 0,
-    mixed: int = 256,
+    mixed: int = 0,
+    path: str = "",
     noise: tuple[float, ...] = (0.3, 0.6, 0.9),
     best: float = 1.0,
     expert_share: float | None = None,
@@ -255,11 +280,11 @@ def offline_values(
 ) -> Component:
     """Source of its own name: a data set of transitions, with weights by Q and V learnt from it.
 
-    The set is played once, by the environment's expert with noise, before the first update. Each
-    update fits twin networks Q and a network V to it, with an optimiser and slow copies of their
-    own, and gives `rows` transitions to the terms of the objective, with an `imitation_weight` for
-    `losses.weighted_imitation`. Without a term of source "rollout" nothing is played, and the run
-    is offline. Named otherwise:
+    The set is played once, by the environment's expert with noise, before the first update, or
+    read from a file. Each update fits twin networks Q and a network V to it, with an optimiser and
+    slow copies of their own, and gives `rows` transitions to the terms of the objective, with an
+    `imitation_weight` for `losses.weighted_imitation`. Without a term of source "rollout" nothing
+    is played, and the run is offline. Named otherwise:
 
         behaviour cloning: beta=0, steps=0; filtered: best=0.1, too;
         Monte Carlo returns: target="returns", temperature=0.5;
@@ -274,6 +299,8 @@ def offline_values(
     Args:
       expert, random, mixed: episodes that the expert plays, that are random, and that the expert
         plays with each of `noise` in turn, probabilities of a random legal action.
+      path: a file of trajectories in their place, see `transitions.recorded`; for example of a data
+        set of Minari's (`launchers.trajectories --from_minari`).
       best: share of the episodes, by their returns, from which the source's rows come; (0, 1].
       expert_share: share of the expert's transitions in what is drawn, beta in ReCOIL; None: as
         they are in the set.
@@ -306,17 +333,20 @@ def offline_values(
         setup, "offline_values", "arrays", one_agent=True, one_environment=True, discrete=True,
         in_graph=True, without_memory=True,
     )  # fmt: skip
-    check_expert(env, env_params)
     numbers = {
         "expert": expert, "random": random, "mixed": mixed, "best": best, "gamma": gamma,
         "expert_share": expert_share, "conservative": conservative, "beta": beta,
         "largest_weight": largest_weight, "critic_first": critic_first, "hidden": hidden,
         "learning_rate": learning_rate, "rate": rate, "steps": steps, "batch": batch, "rows": rows,
     }  # fmt: skip
-    choices = (("target", target, Target), ("implicit", implicit, Implicit))
-    choices += (("actions", actions, Actions), ("weights", weights, Weights))
+    choices = (
+        ("target", target, Target), ("implicit", implicit, Implicit),
+        ("actions", actions, Actions), ("weights", weights, Weights),
+    )  # fmt: skip
     check_options(numbers, choices, implicit, temperature)
-    level = noise_levels(expert, random, mixed, noise)
+    of_who = expert or random or mixed or target == "labels" or expert_share is not None
+    of_file = read(path, env, gamma, best, bool(of_who)) if path else None
+    level = () if path else noise_levels(env, env_params, (expert, random, mixed), noise)
     check_share(expert_share, target, level)
     networks = Networks(
         twins=Embedding(hidden, 2 * env.num_actions, env.num_codes),
@@ -328,13 +358,15 @@ def offline_values(
 
     def init(start):
         play, q_key, v_key, key = jax.random.split(start.key, 4)
-        data = played(env, env_params, jnp.array(level), play, gamma=gamma, best=best)
+        if of_file is None:
+            data = played(env, env_params, jnp.array(level), play, gamma=gamma, best=best)
+        else:
+            data, _ = of_file
         params = {
             "q": networks.twins.init(q_key, data.observation[:1]),
             "v": networks.state.init(v_key, data.observation[:1]),
         }
-        zero = jnp.zeros((), jnp.int32)
-        return Values(params, params, adam.init(params), data, zero, key)
+        return Values(params, params, adam.init(params), data, jnp.zeros((), jnp.int32), key)
 
     def make(context, sources):
         data, (draw, act) = context.value.data, jax.random.split(context.key)
@@ -367,11 +399,11 @@ def offline_values(
             value, networks, fit, setup.policy, outcome.params, adam,
             shares(value.data, expert_share), rate=rate, batch=batch, steps=steps,
         )  # fmt: skip
-        of_q, of_v = jnp.sum(both, axis=0)
+        mean = mean_return(value.data, len(level)) if of_file is None else of_file[1]
         return value.replace(updates=value.updates + 1), {
-            "q_error": jnp.stack([of_q, jnp.float32(steps)]),
-            "v_error": jnp.stack([of_v, jnp.float32(steps)]),
-            "data_return": jnp.stack([mean_return(value.data, len(level)), jnp.ones(())]),
+            "q_error": jnp.stack([jnp.sum(both[:, 0]), jnp.float32(steps)]),
+            "v_error": jnp.stack([jnp.sum(both[:, 1]), jnp.float32(steps)]),
+            "data_return": jnp.stack([mean, jnp.ones(())]),
         }
 
     return Component(

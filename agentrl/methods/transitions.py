@@ -1,13 +1,16 @@
-"""Data sets of transitions: episodes of the expert with more or less noise, and draws from them."""
+"""Data sets of transitions: of the expert with more or less noise, or of a file; and draws."""
 
 from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from agentrl.rewards import discounted_return
+from agentrl.trajectories import files
+from agentrl.trajectories.schema import Episode
 
 
 class Transitions(struct.PyTreeNode):
@@ -80,6 +83,57 @@ def played(
         "best": mask & (total >= least)[:, None],
     }
     return Transitions(**jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), told))
+
+
+def recorded(path: str, env: Any, *, gamma: float, best: float) -> tuple[Transitions, np.ndarray]:
+    """(transitions, returns of the episodes f32[N]) of a file of trajectories, NumPy arrays.
+
+    env: whose observations and actions they have to be. gamma, best: as for `played`. Files do not
+    have what followed the last turn of an episode, so that a last turn that a limit cut is left
+    out. `of_expert` and `of_way` are False: a file does not say who has played.
+
+    Raises:
+      ValueError: the file cannot be read, or an episode is not one of this environment's.
+    """
+    try:
+        episodes = list(files.read(path))
+    except OSError as error:
+        raise ValueError(f"{path!r} cannot be read ({error.strerror})") from None
+    turns = [turn for episode in episodes for turn in _of_episode(path, episode, env, gamma)]
+    if not turns:
+        raise ValueError(f"{path!r} has no turns to learn from; expected a file of trajectories")
+    data = Transitions(*map(np.asarray, zip(*turns, strict=True)))
+    returns = np.float32([sum(episode.returns) for episode in episodes])
+    least = np.sort(returns)[-max(1, round(best * len(episodes)))]
+    return data.replace(best=data.best >= least), returns
+
+
+def _of_episode(path: str, episode: Episode, env: Any, gamma: float) -> list[tuple]:
+    """The transitions of one episode, fields in order; `best` is its return."""
+    turns = episode.agents[0].turns if len(episode.agents) == 1 else ()
+    seen = []
+    for turn in turns:
+        shape = None if turn.observation is None else turn.observation.shape
+        fits = isinstance(turn.action, int) and 0 <= turn.action < env.num_actions
+        if shape != tuple(env.observation_shape) or not fits:
+            raise ValueError(
+                f"{path!r}, episode {episode.id}: an observation of shape {shape} and action "
+                f"{turn.action}; {env.name} has shape {tuple(env.observation_shape)} and actions "
+                f"0 to {env.num_actions - 1}"
+            )
+        assert turn.observation is not None  # it has a shape
+        seen.append(np.array(turn.observation.data, turn.observation.dtype).reshape(shape))
+    if not turns:
+        raise ValueError(f"{path!r}, episode {episode.id}: expected one agent that has acted")
+    out, to_go, total = [], 0.0, np.float32(sum(turn.reward for turn in turns))
+    for t in reversed(range(len(turns))):
+        turn = turns[t]
+        to_go = turn.reward + gamma * to_go
+        if t + 1 < len(turns) or turn.terminated:
+            following = seen[min(t + 1, len(turns) - 1)]
+            fields = np.int32(turn.action), np.float32(turn.reward), turn.terminated
+            out.append((seen[t], following, *fields, np.float32(to_go), True, False, False, total))
+    return out[::-1]
 
 
 def mean_return(data: Transitions, episodes: int) -> jax.Array:

@@ -10,12 +10,13 @@ from tiny import talk_config
 
 import envs
 from agentrl import losses
-from agentrl.config import section, term
+from agentrl.config import env_section, section, term
 from agentrl.config.build import build
 from agentrl.learner.component import UpdateResult
 from agentrl.methods.networks import Embedding
 from agentrl.methods.offline_values import Losses, Networks, offline_values
-from agentrl.methods.transitions import drawn, mean_return, played, shares
+from agentrl.methods.transitions import drawn, mean_return, played, recorded, shares
+from agentrl.trajectories import files, schema
 
 SMALL = {"expert": 4, "random": 4, "mixed": 8, "hidden": 8, "steps": 2, "batch": 16, "rows": 32}
 
@@ -195,4 +196,78 @@ def test_it_is_for_arrays():
     config = talk_config()
     config.components.offline_values = section(offline_values)
     with pytest.raises(ValueError, match="'offline_values' needs a policy over arrays"):
+        build(config)
+
+
+def episode_of(number, observations, rewards, ends, action=1):
+    turns = tuple(
+        schema.Turn(
+            number=t, reward=reward, terminated=ends == "rules" and t == len(rewards) - 1,
+            truncated=ends == "limit" and t == len(rewards) - 1, action=action,
+            observation=schema.Array("float32", (4,), tuple(map(float, observations[t]))),
+        )
+        for t, reward in enumerate(rewards)
+    )  # fmt: skip
+    task = schema.Task("CartPole-v1", {}, 500)
+    return schema.Episode(f"0/0/{number}", task, (schema.Agent(turns=turns),))
+
+
+def file_of(tmp_path, *episodes):
+    path = tmp_path / "episodes.jsonl"
+    files.write(path, episodes)
+    return str(path)
+
+
+def test_a_file_says_the_same_by_hand(tmp_path):
+    seen = np.arange(24, dtype=np.float32).reshape(6, 4)
+    path = file_of(
+        tmp_path,
+        episode_of(0, seen[:3], [1.0, 0.0, 2.0], "rules"),
+        episode_of(1, seen[3:5], [1.0, 1.0], "limit", action=0),
+        episode_of(2, seen[5:], [5.0], "limit"),
+    )
+    env, _ = envs.make("CartPole-v1")
+    data, returns = recorded(path, env, gamma=0.5, best=0.4)
+    np.testing.assert_array_equal(returns, [3, 2, 5])
+    # What followed a turn that a limit cut is not known: it is left out, its reward is not.
+    np.testing.assert_array_equal(data.observation, seen[:4])
+    np.testing.assert_array_equal(data.following, seen[[1, 2, 2, 4]])
+    np.testing.assert_array_equal(data.over, [False, False, True, False])
+    np.testing.assert_allclose(data.to_go, [1.5, 1.0, 2.0, 1.5])
+    np.testing.assert_array_equal(data.action, [1, 1, 1, 0])
+    assert not data.best.any() and data.acted.all()
+    data, _ = recorded(path, env, gamma=0.5, best=0.7)
+    np.testing.assert_array_equal(data.best, [True, True, True, False])
+
+
+def test_a_run_from_a_file_learns_and_resumes(tmp_path):
+    seen = np.random.default_rng(0).normal(size=(40, 4))
+    episodes = [episode_of(n, seen[4 * n :], [1.0] * 4, "rules", action=n % 2) for n in range(10)]
+    path = file_of(tmp_path, *episodes)
+    config = lake()
+    config.env = env_section("CartPole-v1", max_steps_in_episode=4)
+    options = {name: SMALL[name] for name in ("hidden", "steps", "batch", "rows")}
+    config.components.offline_values = section(offline_values, path=path, **options)
+    config.objective.policy.weight = 0.0
+    config.objective.offline = term(losses.weighted_imitation, source="offline_values")
+    _, _, metrics = train_and_resume(config, tmp_path / "run")
+    assert metrics[-1]["data_return"] == 4 and metrics[-1]["q_error"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"path": "nowhere.jsonl"}, "path='nowhere.jsonl' cannot be read"),
+        ({"path": "PATH", "mixed": 4}, "does not say who has played"),
+        ({"path": "PATH", "target": "labels"}, "does not say who has played"),
+        ({"path": "PATH"}, r"shape \(4,\) and action 1; FrozenLake has shape"),
+    ],
+)
+def test_refusals_of_files(options, match, tmp_path):
+    path = file_of(tmp_path, episode_of(0, np.zeros((1, 4)), [1.0], "rules"))
+    options = {name: path if value == "PATH" else value for name, value in options.items()}
+    config = config_of()
+    sizes = {name: SMALL[name] for name in ("hidden", "steps", "batch", "rows")}
+    config.components.offline_values = section(offline_values, **sizes | options)
+    with pytest.raises(ValueError, match=match):
         build(config)

@@ -8,10 +8,10 @@ from agentrl.learner.component import Context, Setup
 from agentrl.streams import Rows, Streams
 
 
-def setup_of(env, params, kind=rollout.episodes):
+def setup_of(env, params, kind=rollout.episodes, critic="none"):
     """What a component is built from, in a run of this environment with a small policy."""
     shapes = env.observation_shape, env.num_codes, env.num_actions
-    policy = policies.mlp(*shapes, hidden=(8,), critic="none")
+    policy = policies.mlp(*shapes, hidden=(8,), critic=critic)
     return Setup(
         envs={"one": (env, params)}, policy=policy, rollout=kind(policy, env, params), seed=0,
         num_seeds=1, updates=(0, 1), log_every=1, microbatch=None,
