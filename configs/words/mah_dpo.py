@@ -1,4 +1,15 @@
-r"""TradingDesk-v1 in words: right decisions against few queries, by a head for each, mixed at will."""
+r"""TradingDesk-v1 in words: right decisions and few queries, by a head each, mixed after training.
+
+MAH-DPO (2025), https://arxiv.org/abs/2510.01167. "heads": pairs by the return train one head, pairs
+by the number of turns another; "trunk": the shared layers move ten times as fast. "sum": one head,
+DPO on the weighted sum, in which a query costs 0.2.
+
+    python -m launchers.train --config=configs/words/mah_dpo.py:sft --workdir=runs/desk_sft
+    python -m launchers.train --config=configs/words/mah_dpo.py:heads --workdir=runs/desk_heads \
+        --config.init_from=runs/desk_sft
+
+RESULT
+"""
 
 import ml_collections
 
@@ -8,14 +19,12 @@ from agentrl.methods.pairs import pairs
 from agentrl.methods.start_sampler import start_sampler
 from configs._shared import language
 
-# Prices of a query in the reward of one head: the weighted sums.
-PRICES = {"cheap": 0.05, "dear": 0.2}
-VARIANTS = ("sft", "heads", "trunk", *PRICES)
+VARIANTS = ("sft", "heads", "trunk", "sum")
 
 
 def get_config(variant: str = "heads") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
-    price = PRICES.get(variant, 0.0)
+    price = 0.2 if variant == "sum" else 0.0
     env = env_section("TradingDesk-v1", hold_share=1 / 3, query_cost=price)
     acting = section(rollout.episodes, num_groups=8, group_size=8)
     context = section(rollout.contexts.whole)
@@ -38,7 +47,7 @@ def get_config(variant: str = "heads") -> ml_collections.ConfigDict:
     config.optimizers.output_heads = {"learning_rate": 1e-3}
     config.objective.policy.weight = 0.0
     config.components.start_sampler = section(start_sampler)
-    objectives = ("return",) if variant in PRICES else ("return", "turns")
+    objectives = ("return",) if variant == "sum" else ("return", "turns")
     config.policy.output_heads = len(objectives)
     for head, by in enumerate(objectives):
         config.components[f"by_{by}"] = section(pairs, by=by, head=head)
