@@ -1,0 +1,1 @@
+"""Intention: ask for the details that a vague request leaves out."""

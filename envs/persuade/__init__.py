@@ -1,0 +1,1 @@
+"""Persuade: find the arguments that move one person."""

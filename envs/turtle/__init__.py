@@ -1,0 +1,1 @@
+"""Turtle: a story whose facts are found by questions with yes or no."""
