@@ -8,7 +8,8 @@ DPO on the weighted sum, in which a query costs 0.2.
     python -m launchers.train --config=configs/words/mah_dpo.py:heads --workdir=runs/desk_heads \
         --config.init_from=runs/desk_sft
 
-RESULT
+Five seeds, two CPU cores. Turns and success of 512 tasks: SFT 3.35, 0.556; weights 1, 0: 3.20,
+0.582; 0.5, 0.5: 2.75, 0.574; 0, 1: 1.79, 0.437; "sum" 2.52, 0.521. More: README.md.
 """
 
 import ml_collections
