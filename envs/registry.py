@@ -129,9 +129,10 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
     if not isinstance(factory, type):
         env = factory(**options)
         return env, env.default_params
-    static = {field.name for field in dataclasses.fields(factory)}
+    static = _fields(factory)
     if factory.wraps:
-        return _wrapped(name, factory, static, **options)
+        around = _around if hasattr(factory, "base") else _wrapped
+        return around(name, factory, static, **options)
     env = factory(**{key: value for key, value in options.items() if key in static})
     return env, _with_params(
         name, env.default_params, static, {k: v for k, v in options.items() if k not in static}
@@ -152,6 +153,41 @@ def _wrapped(
     options = {k: v for k, v in options.items() if k not in static}
     params = env.default_params.replace(base=inner_params)
     return env, _with_params(name, params, static, options)
+
+
+def _around(
+    name: str, factory: type[Environment], static: set[str], **options: Any
+) -> tuple[Environment, Any]:
+    """A wrapper that has an environment of its own, whose options are options of the wrapper."""
+    inner, static = _fields(factory.base) - static, static - {"base"}
+    base = dataclasses.replace(factory.base, **{k: v for k, v in options.items() if k in inner})
+    env = factory(base=base, **{k: v for k, v in options.items() if k in static})
+    params, static = env.default_params, static | inner
+    own = _fields(params) - {"base"}
+    changes = {k: v for k, v in options.items() if k not in static}
+    of_base = {k: v for k, v in changes.items() if k not in own}
+    params = params.replace(base=_with_params(name, params.base, static | own, of_base))
+    return env, params.replace(**{k: v for k, v in changes.items() if k in own})
+
+
+def options_of(*parts: Any) -> dict[str, Any]:
+    """The options of `make` that an environment has, and with its params theirs, with their values.
+
+    `base` of a wrapper is the environment, unless the wrapper has one of its own, whose options are
+    then among the wrapper's.
+    """
+    found: dict[str, Any] = {}
+    around = getattr(parts[0], "wraps", False) and hasattr(type(parts[0]), "base")
+    for part in parts:
+        own = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+        inner = options_of(own.pop("base")) if around else {}
+        for key, value in (*own.items(), *inner.items()):
+            found.setdefault(key, value)
+    return found
+
+
+def _fields(part: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(part)}
 
 
 def _imported(name: str) -> type[Environment]:
@@ -182,7 +218,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _with_params(name: str, params: EnvParams, static: set[str], changes: dict) -> EnvParams:
-    traced = {field.name for field in dataclasses.fields(params)}
+    traced = _fields(params)
     for key in changes:
         if key not in traced:
             raise ValueError(

@@ -244,17 +244,13 @@ def described(function: Callable) -> dict[str, str]:
 
 def _environments() -> str:
     """The environments of the package with their options, by name."""
-    import dataclasses
-
     import envs
 
     lines = ["| environment | options |", "|---|---|"]
     for name in envs.registered():
         env, params = envs.make(name)
-        fields = []
-        for part in (env, params):
-            fields += [(f.name, getattr(part, f.name)) for f in dataclasses.fields(part)]
-        shown = ", ".join(f"`{key}={value!r}`" for key, value in fields) or "-"
+        options = envs.options_of(env, params)
+        shown = ", ".join(f"`{key}={value!r}`" for key, value in options.items()) or "-"
         lines.append(_line(f"`{name}`", shown))
     lead = (
         "The package's own environments; every option can be set in a config and, as "

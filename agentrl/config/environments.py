@@ -1,6 +1,5 @@
 """Sections of environments, and the environments that they make."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,12 +27,9 @@ def env_section(name: str | type, **values: Any) -> ml_collections.ConfigDict:
     values = _options(values)
     env, params = envs.make(name, **values)
     filled = ml_collections.ConfigDict({"name": name})
-    for source in (env, params):
-        for field in dataclasses.fields(source):
-            value = getattr(source, field.name)
-            if isinstance(value, bool | int | float | str | tuple):
-                method = hasattr(ml_collections.ConfigDict, field.name)
-                filled[field.name + "_" * method] = value
+    for key, value in envs.options_of(env, params).items():
+        if isinstance(value, bool | int | float | str | tuple):
+            filled[key + "_" * hasattr(ml_collections.ConfigDict, key)] = value
     if "base" in values:
         filled.base = env_section(**values["base"])
     if "identifier" in filled:  # an id of gymnax or JaxMARL, which is the name

@@ -1,7 +1,6 @@
 """Players by their names on a command line: scripted, checkpoints of runs, programs, servers."""
 
 import contextlib
-import dataclasses
 import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import chex
 import jax
 
+import envs
 from agentrl.actors.array import array_actor
 from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.text_source import text_agent
@@ -199,8 +199,8 @@ def _as_trained(
         played = ", ".join(task.env.name for task in tasks)
         raise ValueError(f"player {name!r} plays {played}, not {env.name}")
     trained = task.env
-    fields = [field.name for field in dataclasses.fields(env) if field.name != "wording"]
-    other = {f: getattr(trained, f) for f in fields if getattr(trained, f) != getattr(env, f)}
+    asked = envs.options_of(env) | {"wording": trained.wording}
+    other = {k: v for k, v in envs.options_of(trained).items() if v != asked[k]}
     if other:
         shown = ", ".join(f"{key}={value!r}" for key, value in other.items())
         raise ValueError(f"player {name!r} was trained with {shown}; say so in --options")

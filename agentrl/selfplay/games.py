@@ -1,156 +1,82 @@
 """Tabular games: rules of `envs` enumerated once, on the host, into sequence form.
 
-Private cards and all later chance outcomes are dealt at the root, so the tree below a deal has no
-chance nodes; outcomes that no player has seen yet are in no information state and change no value.
-Strings and order of the rows are OpenSpiel's: a player's information states in the order of a
-depth-first traversal, in which chance moves when the players observe it.
+Any rules in the form of `envs.rules_game` that have `deals` are a table. Private cards and all
+later chance outcomes are dealt at the root, so the tree below a deal has no chance nodes; outcomes
+that no player has seen yet are in no information state and change no value. A player remembers what
+it saw and did, so what `information_state` says of a position need not say how it came about. Order
+of the rows: a player's information states in the order of a depth-first traversal, in which chance
+moves when the players observe it, as OpenSpiel's; so are the strings of its games.
 """
 
 import functools
-import itertools
-from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from agentrl.selfplay.sequence_form import SequenceForm
-from envs.kuhn_poker import rules as kuhn
-from envs.leduc_poker import rules as leduc
+from envs.kuhn_poker import rules as kuhn_poker
+from envs.leduc_poker import rules as leduc_poker
+from envs.liars_dice import rules as liars_dice
+from envs.nim import rules as nim
 from envs.trade_comm import rules as trade_comm
 
+GAMES = {
+    "KuhnPoker-v1": kuhn_poker,
+    "LeducPoker-v1": leduc_poker,
+    "LiarsDice-v1": liars_dice,
+    "Nim-v1": nim,
+    "TradeComm-v1": trade_comm,
+}
 _CHUNK = 1024
-
-
-class Rules(NamedTuple):
-    """Interface of a game: pure rules of one state, and functions that read a state on the host.
-
-    deals: the arguments of `initial`, all equally likely. infostate: knowledge of the acting
-    player. order: the players' actions and chance's moves in the order in which they are observed.
-    """
-
-    num_players: int
-    num_actions: int
-    deals: list[tuple[int, ...]]
-    initial: Callable[[Any], Any]
-    player: Callable[[Any], jax.Array]
-    terminal: Callable[[Any], jax.Array]
-    legal: Callable[[Any], jax.Array]
-    play: Callable[[Any, Any], Any]
-    returns: Callable[[Any], jax.Array]
-    infostate: Callable[[Any, int], str]
-    order: Callable[[Any], tuple[int, ...]]
-
-
-def _taken(actions) -> list[int]:
-    return [int(a) for a in actions if a >= 0]
-
-
-def _kuhn(players: int = 2) -> Rules:
-    if players < 2:
-        raise ValueError(f"KuhnPoker-v1: players={players}; expected at least 2")
-    return Rules(
-        players,
-        kuhn.NUM_ACTIONS,
-        list(itertools.permutations(range(players + 1), players)),
-        kuhn.initial,
-        kuhn.player,
-        kuhn.terminal,
-        kuhn.legal,
-        kuhn.play,
-        kuhn.returns,
-        lambda s, p: f"{s.cards[p]}" + "".join("pb"[a] for a in _taken(s.actions)),
-        lambda s: (*s.cards.tolist(), *_taken(s.actions)),
-    )
-
-
-def _leduc() -> Rules:
-    def infostate(s, p):
-        public = f"[Public: {s.cards[2]}]" if s.round > 0 else ""
-        rounds = "".join(
-            f"[Round{i + 1}: {' '.join(map(str, _taken(s.actions[i])))}]" for i in range(2)
-        )
-        return (
-            f"[Observer: {p}][Private: {s.cards[p]}][Round {s.round + 1}][Player: {p}]"
-            f"[Pot: {s.paid.sum()}][Money: {100 - s.paid[0]} {100 - s.paid[1]}]{public}{rounds}"
-        )
-
-    def order(s):
-        public = [int(s.cards[2])] if s.round > 0 else []
-        private = s.cards[:2].tolist()
-        return (*private, *_taken(s.actions[0]), *public, *_taken(s.actions[1]))
-
-    return Rules(
-        2,
-        leduc.NUM_ACTIONS,
-        list(itertools.permutations(range(leduc.NUM_CARDS), 3)),
-        leduc.initial,
-        leduc.player,
-        leduc.terminal,
-        leduc.legal,
-        leduc.play,
-        leduc.returns,
-        infostate,
-        order,
-    )
-
-
-def _trade_comm(num_items: int = 2) -> Rules:
-    if num_items < 1:
-        raise ValueError(f"TradeComm-v1: num_items={num_items}; expected at least 1")
-
-    def infostate(s, p):
-        taken = _taken(s.actions)
-        said, offers = taken[:2], taken[2:]
-        phase = "comm" if len(said) < 2 else "trade"
-        return (
-            f"Current turn: {p}\nMy item: {s.items[p]}\nPhase: {phase}\n"
-            f"Comm history: {''.join(f' {a}' for a in said)}\nTrade history size: {len(offers)}\n"
-        )
-
-    return Rules(
-        2,
-        trade_comm.num_actions(num_items),
-        list(itertools.product(range(num_items), repeat=2)),
-        trade_comm.initial,
-        trade_comm.player,
-        trade_comm.terminal,
-        lambda s: trade_comm.legal(s, num_items),
-        trade_comm.play,
-        lambda s: trade_comm.returns(s, num_items),
-        infostate,
-        lambda s: (*s.items.tolist(), *_taken(s.actions)),
-    )
-
-
-GAMES = {"KuhnPoker-v1": _kuhn, "LeducPoker-v1": _leduc, "TradeComm-v1": _trade_comm}
+# States of a tree, histories one by one.
+_MOST = 200_000
 
 
 @functools.cache
-def sequence_form(name: str, **options: int) -> SequenceForm:
-    """The sequence form of a tabular game by name.
+def sequence_form(name: str, **options: Any) -> SequenceForm:
+    """The sequence form of a tabular game by name; the options are those of the rules' `deals`.
 
-    "KuhnPoker-v1" (players=2), "LeducPoker-v1", "TradeComm-v1" (num_items=2).
+    "KuhnPoker-v1" (players=2), "LeducPoker-v1", "LiarsDice-v1" (one die each), "Nim-v1"
+    (piles=(3, 4, 5), which is too large), "TradeComm-v1" (num_items=2).
+
+    Raises:
+      ValueError: no such game, an option that the rules refuse, or more than 200,000 histories.
     """
     if name not in GAMES:
         raise ValueError(f"no tabular game {name!r}; there are {', '.join(sorted(GAMES))}")
-    return enumerate_game(GAMES[name](**options))
+    return enumerate_game(GAMES[name], **options)
 
 
 class _Node(NamedTuple):
-    """A state of the rules, and each player's last sequence (infostate, action) or None."""
+    """A state of the rules, how it came about (number of the deal, actions), and each player's last
+    sequence (number of the row, action), None for none."""
 
     state: Any
-    last: tuple
+    path: tuple[int, ...]
+    last: tuple[tuple[int, int] | None, ...]
 
 
-def _expand(rules: Rules):
+class _Row(NamedTuple):
+    """An information state: what its player knows now, the player's own sequence before, legal
+    actions, place in the traversal, and a state in which the player knows that."""
+
+    player: int
+    knows: str
+    before: tuple[int, int] | None
+    legal: np.ndarray
+    place: tuple[int, ...]
+    state: Any
+
+
+def _expand(rules: ModuleType, num_actions: int):
     """Player, terminal, legal, returns and all successors of a list of states, in one program."""
 
     @jax.jit
     @jax.vmap
     def look(state):
-        after = jax.vmap(lambda action: rules.play(state, action))(np.arange(rules.num_actions))
+        after = jax.vmap(lambda action: rules.play(state, action))(np.arange(num_actions))
         return (
             rules.player(state),
             rules.terminal(state),
@@ -170,69 +96,100 @@ def _expand(rules: Rules):
     return expand
 
 
-def enumerate_game(rules: Rules) -> SequenceForm:
-    """Traverses the tree of the rules level by level and folds it into sequence form."""
-    expand = _expand(rules)
-    deals = jax.device_get(jax.vmap(rules.initial)(np.array(rules.deals, np.int32)))
+def enumerate_game(rules: ModuleType, **options: Any) -> SequenceForm:
+    """Traverses the tree of the rules level by level and folds it into sequence form.
+
+    ValueError for a tree of more than 200,000 states.
+    """
+    deals = jax.device_get(rules.deals(**options))
+    num_actions = jax.eval_shape(jax.vmap(rules.legal), deals).shape[1]
+    num_players = jax.eval_shape(jax.vmap(rules.returns), deals).shape[1]
+    count = jax.tree.leaves(deals)[0].shape[0]
+    expand = _expand(rules, num_actions)
     nodes = [
-        _Node(jax.tree.map(lambda x, i=i: x[i], deals), (None,) * rules.num_players)
-        for i in range(len(rules.deals))
+        _Node(jax.tree.map(lambda x, i=i: x[i], deals), (i,), (None,) * num_players)
+        for i in range(count)
     ]
-    # By (player, string): first position in the traversal, legal actions, parent sequence, a
-    # state.
-    seen, ends = {}, {}
+    numbers: dict[Any, int] = {}
+    rows: list[_Row] = []
+    ends: dict[Any, np.ndarray] = {}
+    visited = 0
     while nodes:
+        visited += len(nodes)
+        if visited > _MOST:
+            raise ValueError(f"{rules.__name__} {options}: expected at most {_MOST} histories")
         below = []
         facts = expand([node.state for node in nodes])
         for node, (player, terminal, legal, paid, after) in zip(nodes, facts, strict=True):
             if terminal:
                 ends[node.last] = ends.get(node.last, 0.0) + np.asarray(paid, float)
                 continue
-            player = int(player)
-            key = (player, rules.infostate(node.state, player))
-            here = (rules.order(node.state), legal, node.last[player], node.state)
-            first = seen.setdefault(key, here)
-            if not np.array_equal(first[1], legal) or first[2] != node.last[player]:
-                raise ValueError(
-                    f"{key}: different legal actions or own moves; expected perfect recall"
-                )
-            if here[0] < first[0]:
-                seen[key] = here
-            for action in np.flatnonzero(legal):
+            number = _add(rules, numbers, rows, node, int(player), legal)
+            for action in np.flatnonzero(legal).tolist():
                 last = list(node.last)
-                last[player] = (key, int(action))
+                last[player] = (number, action)
                 state = jax.tree.map(lambda x, a=action: x[a], after)
-                below.append(_Node(state, tuple(last)))
+                below.append(_Node(state, (*node.path, action), tuple(last)))
         nodes = below
-    return _fold(rules, seen, ends)
+    return _fold(rows, ends, count)
 
 
-def _fold(rules: Rules, seen: dict, ends: dict) -> SequenceForm:
-    """Numbers rows and sequences, and builds the arrays."""
-    keys = sorted(seen, key=lambda key: (key[0], seen[key][0]))
-    row = {key: i for i, key in enumerate(keys)}
+def _add(
+    rules: ModuleType,
+    numbers: dict,
+    rows: list[_Row],
+    node: _Node,
+    player: int,
+    legal: np.ndarray,
+) -> int:
+    """The number of a node's information state, which joins the rows if it is new."""
+    knows, before = rules.information_state(node.state, player), node.last[player]
+    place = rules.history(node.state) if hasattr(rules, "history") else node.path
+    number = numbers.setdefault((player, knows, before), len(rows))
+    row = _Row(player, knows, before, legal, place, node.state)
+    if number == len(rows):
+        rows.append(row)
+    elif not np.array_equal(rows[number].legal, legal):
+        raise ValueError(f"player {player}, {knows!r}: expected the same legal actions everywhere")
+    elif place < rows[number].place:
+        rows[number] = row
+    return number
 
-    def number(sequence, player):
-        if sequence is None:
-            return len(keys) * rules.num_actions + player
-        return row[sequence[0]] * rules.num_actions + sequence[1]
 
-    depth = {}
+def _names(rows: list[_Row]) -> list[str]:
+    """What each row's player knows; behind what it knew and did before, if that is not enough."""
+    if len({(row.player, row.knows) for row in rows}) == len(rows):
+        return [row.knows for row in rows]
+    names: list[str] = []
+    for row in rows:
+        past = f"{names[row.before[0]]} > {row.before[1]} > " if row.before else ""
+        names.append(past + row.knows)
+    return names
 
-    def depth_of(key):
-        if key not in depth:
-            before = seen[key][2]
-            depth[key] = 0 if before is None else 1 + depth_of(before[0])
-        return depth[key]
 
-    depths = np.array([depth_of(key) for key in keys])
+def _fold(rows: list[_Row], ends: dict, deals: int) -> SequenceForm:
+    """Orders rows and sequences, and builds the arrays."""
+    names, num_actions = _names(rows), len(rows[0].legal)
+    order = sorted(range(len(rows)), key=lambda i: (rows[i].player, rows[i].place))
+    index = {number: i for i, number in enumerate(order)}
+    depth: list[int] = []
+    for row in rows:
+        depth.append(1 + depth[row.before[0]] if row.before else 0)
+    depths = np.array([depth[i] for i in order])
+
+    def sequence(last, player):
+        if last is None:
+            return len(rows) * num_actions + player
+        return index[last[0]] * num_actions + last[1]
+
+    ordered = [rows[i] for i in order]
     return SequenceForm(
-        infostates=tuple(key[1] for key in keys),
-        player=np.array([key[0] for key in keys], np.int32),
-        legal=np.stack([seen[key][1] for key in keys]),
-        parent=np.array([number(seen[key][2], key[0]) for key in keys], np.int32),
+        infostates=tuple(names[i] for i in order),
+        player=np.array([row.player for row in ordered], np.int32),
+        legal=np.stack([row.legal for row in ordered]),
+        parent=np.array([sequence(row.before, row.player) for row in ordered], np.int32),
         levels=tuple(np.flatnonzero(depths == d).astype(np.int32) for d in range(depths.max() + 1)),
-        sequences=np.array([[number(s, p) for p, s in enumerate(last)] for last in ends], np.int32),
-        payoff=np.stack(list(ends.values())) / len(rules.deals),
-        states=jax.tree.map(lambda *x: np.stack(x), *(seen[key][3] for key in keys)),
+        sequences=np.array([[sequence(s, p) for p, s in enumerate(z)] for z in ends], np.int32),
+        payoff=np.stack(list(ends.values())) / deals,
+        states=jax.tree.map(lambda *x: np.stack(x), *(row.state for row in ordered)),
     )

@@ -1,34 +1,22 @@
 """ConnectFour-v1: four discs in a line (TextArena's rules)."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 
 from envs.connect_four import rules
-from envs.game import GameParams, GameState, TurnGame, opening
+from envs.game import GameParams
+from envs.rules_game import RulesGame, RulesState
 
 EMPTY, OWN, OTHER = range(3)
 MARKS = "XO"
 
 
-@struct.dataclass
-class ConnectFourState(GameState):
-    """State of a game.
-
-    discs: u8[2, columns] (wider with more than 8 rows), bits of `envs.connect_four.rules`. line:
-    bool[], the last disc completed a line.
-    """
-
-    discs: jax.Array
-    line: jax.Array
-
-
 @dataclasses.dataclass(frozen=True)
-class ConnectFour(TurnGame):
+class ConnectFour(RulesGame):
     """Two seats drop discs into columns in turn, seat 0 first.
 
     Observation: uint8[rows, columns], top row first, 0 empty, 1 own disc, 2 the other's.
@@ -45,6 +33,7 @@ class ConnectFour(TurnGame):
     columns: int = 7
     expert_depth: int = 1
 
+    game = rules
     num_codes: ClassVar[int] = 3
     costly_reset: ClassVar[bool] = False
     perfect_information: ClassVar[bool] = True
@@ -66,53 +55,24 @@ class ConnectFour(TurnGame):
     def action_names(self) -> tuple[str, ...]:
         return tuple(map(str, range(self.columns)))
 
-    def initial(self, key: jax.Array, params: GameParams) -> ConnectFourState:
-        discs = jnp.zeros((2, self.columns), rules.word(self.rows))
-        return ConnectFourState(**opening(), discs=discs, line=jnp.zeros((), bool))
+    def start(self, key: jax.Array, params: GameParams) -> tuple[Any, ...]:
+        return self.rows, self.columns
 
-    def mover(self, state: ConnectFourState, params: GameParams) -> jax.Array:
-        """The seat with fewer discs, seat 0 if both have the same number."""
-        return jnp.sum(jax.lax.population_count(state.discs).astype(jnp.int32)) & 1
-
-    def legal(self, state: ConnectFourState, params: GameParams) -> jax.Array:
-        return rules.landing(state.discs[0] | state.discs[1], self.rows) > 0
-
-    def transition(
-        self, key: jax.Array, state: ConnectFourState, action: jax.Array, params: GameParams
-    ) -> tuple[ConnectFourState, jax.Array]:
-        mine = self._agents == self.mover(state, params)
-        drop = rules.landing(state.discs[0] | state.discs[1], self.rows)
-        drop = jnp.where(jnp.arange(self.columns) == action, drop, 0)
-        discs = state.discs | jnp.where(mine[:, None], drop, 0)
-        line = rules.has_line(jnp.where(mine[0], discs[0], discs[1]))
-        reward = jnp.where(line, jnp.where(mine, 1.0, -1.0), 0.0)
-        return state.replace(discs=discs, line=line), reward
-
-    def observe_as(
-        self, state: ConnectFourState, agent: jax.Array, params: GameParams
-    ) -> jax.Array:
+    def observe_as(self, state: RulesState, agent: jax.Array, params: GameParams) -> jax.Array:
         """The board with the agent's own discs as 1."""
-        first, second = state.discs
+        first, second = state.game.discs
         own, other = jnp.where(agent == 0, first, second), jnp.where(agent == 0, second, first)
         codes = jnp.where(rules.squares(other, self.rows), OTHER, EMPTY)
         return jnp.where(rules.squares(own, self.rows), OWN, codes).astype(jnp.uint8)
 
-    def is_over(self, state: ConnectFourState, params: GameParams) -> jax.Array:
-        """Four in a line, or no square left."""
-        return state.line | ~jnp.any(self.legal(state, params))
-
-    def won(self, state: ConnectFourState, params: GameParams) -> jax.Array:
-        """The seat with four in a line; only the last to move can have it."""
-        return state.line & (self._agents != self.mover(state, params))
-
-    def expert(self, state: ConnectFourState, params: GameParams) -> jax.Array:
+    def expert(self, state: RulesState, params: GameParams) -> jax.Array:
         """The first of the columns with the highest value."""
-        first, second = state.discs
-        seat = self.mover(state, params)
+        first, second = state.game.discs
+        seat = rules.player(state.game)
         own, other = jnp.where(seat == 0, first, second), jnp.where(seat == 0, second, first)
         return jnp.argmax(rules.values(own, other, self.rows, self.expert_depth)).astype(jnp.int32)
 
-    def render(self, state: ConnectFourState, params: GameParams) -> str:
+    def render(self, state: RulesState, params: GameParams) -> str:
         """The board with X for seat 0 and O for seat 1."""
         codes = np.asarray(self.observe_as(state, 0, params))
         return "\n".join("".join(f".{MARKS}"[c] for c in row) for row in codes)

@@ -1,17 +1,31 @@
 """Connect four on one word per column: bit r of a word is the square r rows above the floor.
 
 Discs fall, so the occupied bits of a column are 2^h - 1, and adding one gives the square of the
-next disc. Boards are u[..., columns] of discs or squares.
+next disc. Boards are u[..., columns] of discs or squares. Seat 0 begins.
 """
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import struct
 
 LENGTH = 4
 # Directions in which a line may run from column to column: level, rising, falling.
 _LEANS = (0, 1, -1)
 _WON = 10_000
+
+
+@struct.dataclass
+class State:
+    """A position.
+
+    discs: u8[2, columns] (wider with more than 8 rows), of each seat. line: bool[], the last disc
+    completed a line. rows: of the board.
+    """
+
+    discs: jax.Array
+    line: jax.Array
+    rows: int = struct.field(pytree_node=False)
 
 
 def word(rows: int) -> np.dtype:
@@ -67,6 +81,48 @@ def completing(discs: jax.Array, rows: int) -> jax.Array:
 def squares(board: jax.Array, rows: int) -> jax.Array:
     """Bits of u[columns] as bool[rows, columns], the top row first."""
     return (board >> np.arange(rows - 1, -1, -1, dtype=board.dtype)[:, None]) & 1 == 1
+
+
+def initial(rows: int, columns: int) -> State:
+    """The empty board."""
+    return State(jnp.zeros((2, columns), word(rows)), jnp.zeros((), bool), rows)
+
+
+def player(state: State) -> jax.Array:
+    """The seat with fewer discs, seat 0 if both have the same number, i32[]."""
+    return jnp.sum(jax.lax.population_count(state.discs).astype(jnp.int32)) & 1
+
+
+def legal(state: State) -> jax.Array:
+    """Columns with a free square, bool[columns]."""
+    return landing(state.discs[0] | state.discs[1], state.rows) > 0
+
+
+def play(state: State, action: jax.Array) -> State:
+    """Drops a disc into a column."""
+    mine = jnp.arange(2) == player(state)
+    drop = landing(state.discs[0] | state.discs[1], state.rows)
+    drop = jnp.where(jnp.arange(drop.shape[0]) == action, drop, 0)
+    discs = state.discs | jnp.where(mine[:, None], drop, 0)
+    return state.replace(discs=discs, line=has_line(jnp.where(mine[0], discs[0], discs[1])))
+
+
+def terminal(state: State) -> jax.Array:
+    """Whether there are four in a line, or no square is left, bool[]."""
+    return state.line | ~jnp.any(legal(state))
+
+
+def returns(state: State) -> jax.Array:
+    """1 for the seat with four in a line, the last to move, and -1 for the other, i32[2]."""
+    moved = jnp.arange(2) != player(state)
+    return jnp.where(state.line, jnp.where(moved, 1, -1), 0)
+
+
+def information_state(state: State, player: int) -> str:
+    """The board, which both see, the top row first: `.../X.O`."""
+    first, second = (np.asarray(squares(discs, state.rows)) for discs in state.discs)
+    codes = first + 2 * second.astype(int)
+    return "/".join("".join(".XO"[c] for c in row) for row in codes)
 
 
 def _estimate(own: jax.Array, other: jax.Array, rows: int) -> jax.Array:

@@ -1,34 +1,26 @@
 """KuhnPoker-v1: three cards, one bet, two players; one hand, or several as TextArena plays."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from envs.game import GameParams, GameState, TurnGame, opening
-from envs.kuhn_poker import rules
+from envs.game import GameParams, opening
+from envs.kuhn_poker import match, rules
+from envs.rules_game import RulesGame, RulesState
 
 REWARDS = ("chips", "most_chips", "last_round")
 RANKS = "JQK"
 
 
 @struct.dataclass
-class KuhnPokerState(GameState):
-    """State of a game of several hands.
+class KuhnPokerState(RulesState):
+    """game: state of `envs.kuhn_poker.match`. coins: i32[rounds], 0 to 8, random numbers for the
+    expert's mixing; not observed."""
 
-    round: i32[], hands finished. cards: i32[rounds, 2], the card of each seat in each hand.
-    actions: i32[4], of this hand in order. chips, latest: i32[2], won so far, and in the last
-    finished hand. coins: i32[rounds], 0 to 8, random numbers for the expert's mixing; not observed.
-    """
-
-    round: jax.Array
-    cards: jax.Array
-    actions: jax.Array
-    chips: jax.Array
-    latest: jax.Array
     coins: jax.Array
 
 
@@ -40,8 +32,8 @@ class KuhnPokerParams(GameParams):
 
 
 @dataclasses.dataclass(frozen=True)
-class KuhnPoker(TurnGame):
-    """Two seats, cards J, Q, K; `envs.kuhn_poker.rules` has the rules of a hand.
+class KuhnPoker(RulesGame):
+    """Two seats, cards J, Q, K; `envs.kuhn_poker.rules` is a hand, `match` a game of several.
 
     rounds: hands of a game, dealt independently; the opener alternates.
     opener: the seat that acts first in the first hand.
@@ -65,6 +57,7 @@ class KuhnPoker(TurnGame):
     pot_grows: bool = True
     reward: str = "chips"
 
+    game = match
     costly_reset: ClassVar[bool] = False
     wordings: ClassVar[str] = "envs.kuhn_poker.words"
     # Names without a bet on the table.
@@ -99,99 +92,39 @@ class KuhnPoker(TurnGame):
         deal, coins = number % 6, number // 6
         first, second = deal // 2, deal % 2
         cards = jnp.stack([first, second + (second >= first)], axis=-1)
-        return KuhnPokerState(
-            **opening(),
-            round=jnp.zeros((), jnp.int32),
-            cards=cards,
-            actions=jnp.full(4, -1, jnp.int32),
-            chips=jnp.zeros(2, jnp.int32),
-            latest=jnp.zeros(2, jnp.int32),
-            coins=coins,
-        )
+        return self._of(cards, coins)
 
-    def first(self, state: KuhnPokerState) -> jax.Array:
-        """The seat that opens this hand, i32[]."""
-        return (self.opener + state.round) % 2
+    def _of(self, cards: jax.Array, coins: jax.Array, **fields: Any) -> KuhnPokerState:
+        start = match.initial(cards, self.opener, self.pot_grows, self.reward)
+        return KuhnPokerState(**opening(), game=start.replace(**fields), coins=coins)
 
-    def _of_hand(self, state: KuhnPokerState, values: jax.Array) -> jax.Array:
-        """Entry of i32[rounds, ...] for this hand, or for the last one when all are over."""
-        if self.rounds == 1:
-            return values[0]
-        return values[jnp.minimum(state.round, self.rounds - 1)]
-
-    def hand(self, state: KuhnPokerState) -> rules.State:
-        """This hand, with its opener as seat 0 of the rules."""
-        cards = self._of_hand(state, state.cards)
-        cards = jnp.where(self.first(state) == 0, cards, cards[::-1])
-        return rules.State(cards, state.actions)
-
-    def at(self, hand: rules.State) -> KuhnPokerState:
-        """The state of a game's first hand with seat 0 as the opener."""
-        return KuhnPokerState(
-            **opening(),
-            round=jnp.zeros((), jnp.int32),
-            cards=jnp.broadcast_to(hand.cards, (self.rounds, 2)),
-            actions=hand.actions,
-            chips=jnp.zeros(2, jnp.int32),
-            latest=jnp.zeros(2, jnp.int32),
-            coins=jnp.zeros(self.rounds, jnp.int32),
-        )
-
-    def mover(self, state: KuhnPokerState, params: KuhnPokerParams) -> jax.Array:
-        return (self.first(state) + rules.num_acted(self.hand(state))) % 2
-
-    def transition(
-        self, key: jax.Array, state: KuhnPokerState, action: jax.Array, params: KuhnPokerParams
-    ) -> tuple[KuhnPokerState, jax.Array]:
-        """Pass or bet; a finished hand is paid out and the next one begins."""
-        hand = rules.play(self.hand(state), action)
-        done = rules.terminal(hand)
-        won = rules.returns(hand)
-        won = won if self.pot_grows else jnp.sign(won)
-        won = jnp.where(self.first(state) == 0, won, won[::-1])
-        following = state.replace(
-            round=state.round + done,
-            actions=jnp.where(done, -1, hand.actions),
-            chips=state.chips + won,
-            latest=jnp.where(done, won, state.latest),
-        )
-        if self.reward == "chips":
-            return following, won.astype(jnp.float32)
-        reward = jnp.where(following.round == self.rounds, jnp.sign(self._counts(following)), 0)
-        return following, reward.astype(jnp.float32)
-
-    def _counts(self, state: KuhnPokerState) -> jax.Array:
-        """The quantities that are compared to find the winner, i32[2]."""
-        return state.latest if self.reward == "last_round" else state.chips
+    def at(self, game: rules.State) -> KuhnPokerState:
+        """The state of a match in its first hand, which seat 0 opens."""
+        cards = jnp.broadcast_to(game.cards, (self.rounds, 2))
+        return self._of(cards, jnp.zeros(self.rounds, jnp.int32), actions=game.actions)
 
     def observe_as(
         self, state: KuhnPokerState, agent: jax.Array, params: KuhnPokerParams
     ) -> jax.Array:
-        cards = self._of_hand(state, state.cards)
+        at = state.game
+        cards = match.of_hand(at, at.cards)
         card = jnp.where(agent == 0, cards[0], cards[1])
-        chips = jnp.where(agent == 0, state.chips[0], state.chips[1])
+        chips = jnp.where(agent == 0, at.chips[0], at.chips[1])
         # All indicators as bits of one word: concatenating small arrays takes several times
         # as long.
-        acted = state.actions[:3]
+        acted = at.actions[:3]
         taken = jnp.where(acted >= 0, 8 << (2 * np.arange(3) + acted), 0)
-        word = (1 << card) + jnp.sum(taken) + ((self.first(state) == agent) << 9)
+        word = (1 << card) + jnp.sum(taken) + ((match.first(at) == agent) << 9)
         place = np.arange(12)
         facts = ((word >> np.minimum(place, 9)) & 1).astype(jnp.float32)
-        counts = jnp.where(place == 10, chips, self.rounds - state.round) / self.rounds
+        counts = jnp.where(place == 10, chips, self.rounds - at.round) / self.rounds
         return jnp.where(place < 10, facts, counts)
-
-    def is_over(self, state: KuhnPokerState, params: KuhnPokerParams) -> jax.Array:
-        return state.round >= self.rounds
-
-    def won(self, state: KuhnPokerState, params: KuhnPokerParams) -> jax.Array:
-        """The seat that has won more chips, in all hands or in the last one."""
-        return self._counts(state) > 0
 
     def expert(self, state: KuhnPokerState, params: KuhnPokerParams) -> jax.Array:
         """Bets with the probability of an equilibrium."""
         if not self.pot_grows:
             return jnp.int32(rules.BET)
-        hand = self.hand(state)
+        hand = match.hand(state.game)
         acted = rules.num_acted(hand)
         card = hand.cards[acted % 2]
         bet_before = hand.actions[jnp.maximum(acted - 1, 0)] == rules.BET
@@ -200,12 +133,13 @@ class KuhnPoker(TurnGame):
         # the third action.
         thirds = jnp.array([[0, 0, 0], [1, 0, 3], [0, 1, 3], [0, 1, 3]])
         row = jnp.where(acted == 0, 0, jnp.where(acted == 2, 3, jnp.where(bet_before, 2, 1)))
-        coins = self._of_hand(state, state.coins)
+        coins = match.of_hand(state.game, state.coins)
         coin = jnp.where(acted == 2, coins // 3, coins % 3)
         return (coin < thirds[row, card]).astype(jnp.int32)
 
     def render(self, state: KuhnPokerState, params: KuhnPokerParams) -> str:
-        last = min(int(state.round), self.rounds - 1)
-        cards = " ".join(RANKS[c] for c in state.cards[last])
-        done = "".join("pb"[a] for a in state.actions if a >= 0)
-        return f"hand {int(state.round) + 1} of {self.rounds}: {cards} {done or '-'}"
+        at = state.game
+        last = min(int(at.round), self.rounds - 1)
+        cards = " ".join(RANKS[c] for c in at.cards[last])
+        done = "".join("pb"[a] for a in at.actions if a >= 0)
+        return f"hand {int(at.round) + 1} of {self.rounds}: {cards} {done or '-'}"

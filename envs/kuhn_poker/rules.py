@@ -6,13 +6,15 @@ where `PASS` folds and `BET` calls. The highest card among the seats that bet (a
 bet) takes the pot.
 
 Kuhn (1950), A simplified two-person poker; for three players Szafron, Parisotto, Rocha (2013). The
-hands are OpenSpiel's `kuhn_poker`.
+hands are OpenSpiel's `kuhn_poker`, information states included.
 """
 
+import itertools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 PASS, BET = 0, 1
 NUM_ACTIONS = 2
@@ -83,3 +85,16 @@ def returns(state: State) -> jax.Array:
     stake = paid(state)
     takes = jnp.arange(stake.shape[0]) == winner(state)
     return jnp.where(terminal(state), jnp.where(takes, jnp.sum(stake), 0) - stake, 0)
+
+
+def information_state(state: State, player: int) -> str:
+    """The own card and the actions so far: `1pb`."""
+    return f"{state.cards[player]}" + "".join("pb"[a] for a in state.actions if a >= 0)
+
+
+def deals(players: int = 2) -> State:
+    """All deals. ValueError for less than two players."""
+    if players < 2:
+        raise ValueError(f"KuhnPoker-v1: players={players}; expected at least 2")
+    cards = itertools.permutations(range(players + 1), players)
+    return jax.vmap(initial)(np.array(list(cards)))

@@ -26,22 +26,23 @@ def compact(env: KuhnPoker) -> View:
     chips = np.array([lexicon(f" {n:+d}") for n in range(-most, most + 1)], np.int32)
 
     def describe(state, params, agent):
-        last = jnp.minimum(state.round, env.rounds - 1)
-        card = cards + state.cards[last, agent]
-        before = jnp.cumsum(state.actions == rules.BET) - (state.actions == rules.BET)
-        taken = state.actions >= 0
-        name = jnp.asarray(names)[jnp.maximum(state.actions, 0), (before > 0).astype(jnp.int32)]
+        at = state.game
+        last = jnp.minimum(at.round, env.rounds - 1)
+        card = cards + at.cards[last, agent]
+        before = jnp.cumsum(at.actions == rules.BET) - (at.actions == rules.BET)
+        taken = at.actions >= 0
+        name = jnp.asarray(names)[jnp.maximum(at.actions, 0), (before > 0).astype(jnp.int32)]
         done = jnp.stack([jnp.full(4, space), name], axis=1)
         done = jnp.where(taken[:, None], done, 0).reshape(-1)
         if env.rounds == 1:
             return jnp.append(card, done)
         told = jnp.stack(
-            [hand, jnp.asarray(counts)[last], jnp.asarray(chips)[state.chips[agent] + most]]
+            [hand, jnp.asarray(counts)[last], jnp.asarray(chips)[at.chips[agent] + most]]
         )
         return jnp.concatenate([card[None], told, done])
 
     def slots(state, params, agent):
-        faces_bet = jnp.any(state.actions == rules.BET)
+        faces_bet = jnp.any(state.game.actions == rules.BET)
         now = jnp.asarray(names)[:, faces_bet.astype(jnp.int32)]
         return {"pass": now[:1, None], "bet": now[1:, None]}
 

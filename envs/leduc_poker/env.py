@@ -1,24 +1,18 @@
 """LeducPoker-v1: six cards, two rounds of betting, a public card (two players)."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from envs.game import GameParams, GameState, TurnGame, opening
+from envs.game import GameParams
 from envs.leduc_poker import rules
+from envs.rules_game import RulesGame, RulesState
 
 RANKS = "JQK"
-
-
-@struct.dataclass
-class LeducPokerState(GameState):
-    """hand: state of the hand (`envs.leduc_poker.rules`)."""
-
-    hand: rules.State
 
 
 @struct.dataclass
@@ -29,7 +23,7 @@ class LeducPokerParams(GameParams):
 
 
 @dataclasses.dataclass(frozen=True)
-class LeducPoker(TurnGame):
+class LeducPoker(RulesGame):
     """Two seats, two cards each of J, Q, K; `envs.leduc_poker.rules` has the rules of a hand.
 
     deal: "cards": any three of the six cards; "ranks": the ranks of the three cards are equally
@@ -46,6 +40,7 @@ class LeducPoker(TurnGame):
 
     deal: str = "cards"
 
+    game = rules
     costly_reset: ClassVar[bool] = False
     wordings: ClassVar[str] = "envs.leduc_poker.words"
     # 16 steps: four actions per round with an illegal one before each, which costs what it does
@@ -64,7 +59,7 @@ class LeducPoker(TurnGame):
         "cards"."""
         return "LeducPoker-v1" if self.deal == "cards" else None
 
-    def initial(self, key: jax.Array, params: LeducPokerParams) -> LeducPokerState:
+    def start(self, key: jax.Array, params: LeducPokerParams) -> tuple[Any, ...]:
         if self.deal == "cards":
             # One of 6 * 5 * 4 deals by one random word: permutations take ten times as
             # long. Some outcomes are more likely than others by 120 / 2^32.
@@ -82,31 +77,13 @@ class LeducPoker(TurnGame):
             ranks = triples[jax.random.randint(key, (), 0, len(triples))]
             again = jnp.array([False, ranks[1] == ranks[0], jnp.any(ranks[:2] == ranks[2])])
             cards = 2 * ranks + again
-        return LeducPokerState(**opening(), hand=rules.initial(cards))
-
-    def at(self, hand: rules.State) -> LeducPokerState:
-        """The environment's state in which this hand is to be played on, without errors or steps so
-        far."""
-        return LeducPokerState(**opening(), hand=hand)
-
-    def mover(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
-        return rules.player(state.hand)
-
-    def legal(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
-        """Folding only to a raise; at most two raises per round."""
-        return rules.legal(state.hand)
-
-    def transition(
-        self, key: jax.Array, state: LeducPokerState, action: jax.Array, params: LeducPokerParams
-    ) -> tuple[LeducPokerState, jax.Array]:
-        hand = rules.play(state.hand, action)
-        return state.replace(hand=hand), rules.returns(hand).astype(jnp.float32)
+        return (cards,)
 
     def observe_as(
-        self, state: LeducPokerState, agent: jax.Array, params: LeducPokerParams
+        self, state: RulesState, agent: jax.Array, params: LeducPokerParams
     ) -> jax.Array:
         """The agent's own card, the public one once shown, and the actions so far."""
-        hand = state.hand
+        hand = state.game
         # All indicators as bits of one word: concatenating small arrays takes ten times as
         # long.
         taken = 1 << (6 + 3 * np.arange(8) + hand.actions.reshape(-1))
@@ -122,14 +99,8 @@ class LeducPoker(TurnGame):
         word = word.astype(jnp.uint32) | to_call
         return ((word >> np.arange(32, dtype=np.uint32)) & 1).astype(jnp.float32)
 
-    def is_over(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
-        return rules.terminal(state.hand)
-
-    def won(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
-        return rules.returns(state.hand) > 0
-
-    def expert(self, state: LeducPokerState, params: LeducPokerParams) -> jax.Array:
-        hand = state.hand
+    def expert(self, state: RulesState, params: LeducPokerParams) -> jax.Array:
+        hand = state.game
         card = hand.cards[rules.player(hand)] // 2
         pair = (hand.round > 0) & (card == hand.cards[2] // 2)
         legal = rules.legal(hand)
@@ -137,9 +108,9 @@ class LeducPoker(TurnGame):
         weak = ~pair & (card == 0) & legal[rules.FOLD]
         return jnp.where(strong, rules.RAISE, jnp.where(weak, rules.FOLD, rules.CALL))
 
-    def render(self, state: LeducPokerState, params: LeducPokerParams) -> str:
+    def render(self, state: RulesState, params: LeducPokerParams) -> str:
         """All three cards and the actions so far."""
-        hand = state.hand
+        hand = state.game
         cards = " ".join(RANKS[c // 2] for c in hand.cards)
         done = "/".join("".join("fcr"[a] for a in row if a >= 0) for row in hand.actions)
         return f"{cards} {done}"

@@ -6,13 +6,15 @@ most two a round; seat 0 opens both. A card that pairs the public one wins, then
 equal ranks split.
 
 Southey et al. (2005), Bayes' bluff, https://arxiv.org/abs/1207.1411. The hands are OpenSpiel's
-`leduc_poker`.
+`leduc_poker`, information states included.
 """
 
+import itertools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 FOLD, CALL, RAISE = 0, 1, 2
 NUM_ACTIONS = 3
@@ -103,3 +105,32 @@ def returns(state: State) -> jax.Array:
     shown = jnp.sign(mine - mine[::-1])
     beats = jnp.where(state.folded >= 0, jnp.where(jnp.arange(2) == state.folded, -1, 1), shown)
     return jnp.where(terminal(state), beats * jnp.min(state.paid), 0).astype(jnp.int32)
+
+
+def _taken(actions: np.ndarray) -> list[int]:
+    return [int(a) for a in actions if a >= 0]
+
+
+def information_state(state: State, player: int) -> str:
+    """The own card, the public one once shown, and all actions."""
+    public = f"[Public: {state.cards[2]}]" if state.round > 0 else ""
+    rounds = "".join(
+        f"[Round{i + 1}: {' '.join(map(str, _taken(state.actions[i])))}]" for i in range(2)
+    )
+    return (
+        f"[Observer: {player}][Private: {state.cards[player]}][Round {state.round + 1}]"
+        f"[Player: {player}][Pot: {state.paid.sum()}]"
+        f"[Money: {100 - state.paid[0]} {100 - state.paid[1]}]{public}{rounds}"
+    )
+
+
+def history(state: State) -> tuple[int, ...]:
+    """Private cards, actions of round 0, the public card, actions of round 1."""
+    first, second, public = state.cards.tolist()
+    shown = [public] if state.round > 0 else []
+    return first, second, *_taken(state.actions[0]), *shown, *_taken(state.actions[1])
+
+
+def deals() -> State:
+    """All 120 deals."""
+    return jax.vmap(initial)(np.array(list(itertools.permutations(range(NUM_CARDS), 3))))

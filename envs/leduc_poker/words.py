@@ -21,7 +21,7 @@ def compact(env: LeducPoker) -> View:
     then = lexicon(" then ")
 
     def describe(state, params, agent):
-        hand = state.hand
+        hand = state.game
         done = jnp.where(hand.actions >= 0, jnp.asarray(names)[jnp.maximum(hand.actions, 0)], 0)
         public = jnp.stack([jnp.int32(then), cards + hand.cards[2] // 2])
         public = jnp.where(hand.round > 0, public, 0)

@@ -1,35 +1,21 @@
 """LiarsDice-v1: bid on partly hidden dice, or call the bid (TextArena's rules)."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 
-from envs.game import GameParams, GameState, TurnGame, opening
+from envs.game import GameParams
 from envs.liars_dice import rules
+from envs.rules_game import RulesGame, RulesState
 
 NOBODY, OWN, OTHER = range(3)
 
 
-@struct.dataclass
-class LiarsDiceState(GameState):
-    """State of a game.
-
-    dice: u8[2, dice], faces of each seat's dice, 0 for lost ones. quantity, face: i32[], the
-    current bid, 0 for none. seat: i32[], the current player.
-    """
-
-    dice: jax.Array
-    quantity: jax.Array
-    face: jax.Array
-    seat: jax.Array
-
-
 @dataclasses.dataclass(frozen=True)
-class LiarsDice(TurnGame):
+class LiarsDice(RulesGame):
     """Two seats with hidden dice alternately raise a bid until one calls it, seat 0 first.
 
     A bid claims that at least this many of all dice show a face; 1 is not wild. A new bid may lower
@@ -52,6 +38,7 @@ class LiarsDice(TurnGame):
     dice: int = 5
     max_quantity: int | None = None
 
+    game = rules
     costly_reset: ClassVar[bool] = False
     wordings: ClassVar[str] = "envs.liars_dice.words"
 
@@ -84,62 +71,33 @@ class LiarsDice(TurnGame):
         bids = ((q, f) for q in range(1, self.quantities + 1) for f in range(1, rules.FACES + 1))
         return (*(f"bid {quantity} {face}" for quantity, face in bids), "call")
 
-    def initial(self, key: jax.Array, params: GameParams) -> LiarsDiceState:
-        zero = jnp.zeros((), jnp.int32)
-        dice = rules.roll(key, jnp.full(2, self.dice), self.dice)
-        return LiarsDiceState(**opening(), dice=dice, quantity=zero, face=zero, seat=zero)
+    def start(self, key: jax.Array, params: GameParams) -> tuple[Any, ...]:
+        return rules.throw(key, self.dice), self.quantities
 
-    def mover(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
-        return state.seat
+    def chance(self, key: jax.Array, params: GameParams) -> tuple[Any, ...]:
+        return (rules.throw(key, self.dice),)
 
-    def legal(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
-        """Higher bids, and a call if there is a bid."""
-        quantity = np.arange(1, self.quantities + 1)[:, None]
-        face = np.arange(1, rules.FACES + 1)
-        bids = rules.raises(state.quantity, state.face, quantity, face)
-        return jnp.append(bids.reshape(-1), state.quantity > 0)
-
-    def transition(
-        self, key: jax.Array, state: LiarsDiceState, action: jax.Array, params: GameParams
-    ) -> tuple[LiarsDiceState, jax.Array]:
-        """A bid, or a call and the next round."""
-        calls = action == self.num_actions - 1
-        held = rules.holds(state.dice, state.quantity, state.face)
-        loser = jnp.where(held, state.seat, 1 - state.seat)
-        left = rules.remaining(state.dice) - (calls & (self._agents == loser))
-        following = state.replace(
-            dice=jnp.where(calls, rules.roll(key, left, self.dice), state.dice),
-            quantity=jnp.where(calls, 0, action // rules.FACES + 1),
-            face=jnp.where(calls, 0, action % rules.FACES + 1),
-            seat=1 - state.seat,
-        )
-        reward = jnp.where(left > 0, 1.0, -1.0)
-        return following, jnp.where(jnp.any(left == 0), reward, 0.0)
-
-    def observe_as(self, state: LiarsDiceState, agent: jax.Array, params: GameParams) -> jax.Array:
+    def observe_as(self, state: RulesState, agent: jax.Array, params: GameParams) -> jax.Array:
         """Own dice, the other's number, the bid, the bidder."""
-        bidder = jnp.where(state.seat == agent, OTHER, OWN)
-        bidder = jnp.where(state.quantity > 0, bidder, NOBODY)
-        own, other = rules.hands_of(state.dice, agent)
-        rest = jnp.stack([rules.remaining(other), state.quantity, state.face, bidder])
+        at = state.game
+        bidder = jnp.where(at.seat == agent, OTHER, OWN)
+        bidder = jnp.where(at.quantity > 0, bidder, NOBODY)
+        own, other = rules.hands_of(at.dice, agent)
+        rest = jnp.stack([rules.remaining(other), at.quantity, at.face, bidder])
         return jnp.append(rules.counts(own), rest).astype(jnp.uint8)
 
-    def is_over(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
-        return jnp.any(rules.remaining(state.dice) == 0)
-
-    def won(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
-        return rules.remaining(state.dice) > 0
-
-    def expert(self, state: LiarsDiceState, params: GameParams) -> jax.Array:
+    def expert(self, state: RulesState, params: GameParams) -> jax.Array:
         """The first of the actions most likely to win if bids are called."""
-        own, other = rules.hands_of(state.dice, state.seat)
+        at = state.game
+        own, other = rules.hands_of(at.dice, at.seat)
         chance = rules.likelihoods(own, rules.remaining(other), self.quantities)
-        at = jnp.arange(self.quantities)[:, None] == state.quantity - 1
-        at &= jnp.arange(rules.FACES) == state.face - 1
-        worth = jnp.append(chance.reshape(-1), 1 - jnp.sum(jnp.where(at, chance, 0.0)))
-        return jnp.argmax(jnp.where(self.legal(state, params), worth, -1.0)).astype(jnp.int32)
+        bid = jnp.arange(self.quantities)[:, None] == at.quantity - 1
+        bid &= jnp.arange(rules.FACES) == at.face - 1
+        worth = jnp.append(chance.reshape(-1), 1 - jnp.sum(jnp.where(bid, chance, 0.0)))
+        return jnp.argmax(jnp.where(rules.legal(at), worth, -1.0)).astype(jnp.int32)
 
-    def render(self, state: LiarsDiceState, params: GameParams) -> str:
-        hands = [" ".join(str(die) for die in hand if die) for hand in np.asarray(state.dice)]
-        bid = f"bid {state.quantity} {state.face}" if state.quantity else "no bid"
-        return f"{hands[0]} | {hands[1]} | {bid}, seat {state.seat} to act"
+    def render(self, state: RulesState, params: GameParams) -> str:
+        at = state.game
+        hands = [" ".join(str(die) for die in hand if die) for hand in np.asarray(at.dice)]
+        bid = f"bid {at.quantity} {at.face}" if at.quantity else "no bid"
+        return f"{hands[0]} | {hands[1]} | {bid}, seat {at.seat} to act"

@@ -24,7 +24,7 @@ def compact(env: LiarsDice) -> View:
 
     def describe(state, params, agent):
         others, quantity, face, bidder = env.observe_as(state, agent, params)[rules.FACES :]
-        own = jnp.sort(rules.hands_of(state.dice, agent)[0]).astype(jnp.int32)
+        own = jnp.sort(rules.hands_of(state.game.dice, agent)[0]).astype(jnp.int32)
         own = jnp.where(own[:, None] > 0, jnp.stack([numbers + own, own * 0 + space], 1), 0)
         before = jnp.stack([against, numbers + others, jnp.asarray(bidders)[bidder]])
         bid = jnp.stack([numbers + quantity, space, numbers + face])
@@ -50,13 +50,13 @@ def faithful(env: LiarsDice) -> View:
     of_face, stop = lexicon(" of face "), lexicon(".")
 
     def describe(state, params, agent):
-        first, last = numbers + rules.remaining(state.dice)
-        own = rules.hands_of(state.dice, agent)[0].astype(jnp.int32)[:, None]
+        first, last = numbers + rules.remaining(state.game.dice)
+        own = rules.hands_of(state.game.dice, agent)[0].astype(jnp.int32)[:, None]
         own = jnp.where(own > 0, jnp.append(own * 0 + comma, numbers + own, axis=1), 0)
         own = own.reshape(-1).at[0].set(0)
-        bidder = jnp.asarray(bids)[1 - state.seat]
-        bid = [bidder, numbers + state.quantity, of_face, numbers + state.face, stop]
-        bid = jnp.where(state.quantity > 0, jnp.stack(bid), 0)
+        bidder = jnp.asarray(bids)[1 - state.game.seat]
+        bid = [bidder, numbers + state.game.quantity, of_face, numbers + state.game.face, stop]
+        bid = jnp.where(state.game.quantity > 0, jnp.stack(bid), 0)
         return jnp.concatenate([jnp.stack([head, first, second, last, own_dice]), own, bid])
 
     longest = f"\nNew round - Remaining dice: \tPlayer 0: {env.dice}; \tPlayer 1: {env.dice}"

@@ -1,27 +1,19 @@
 """Nim-v1: take objects from one pile; the seat that takes the last one wins (TextArena's rules)."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 
-from envs.game import GameParams, GameState, TurnGame, opening
+from envs.game import GameParams
 from envs.nim import rules
-
-
-@struct.dataclass
-class NimState(GameState):
-    """piles: u8[piles], objects left. seat: i32[], the current player."""
-
-    piles: jax.Array
-    seat: jax.Array
+from envs.rules_game import RulesGame, RulesState
 
 
 @dataclasses.dataclass(frozen=True)
-class Nim(TurnGame):
+class Nim(RulesGame):
     """Two seats take objects in turn, any number from one pile, seat 0 first.
 
     Observation: uint8[piles], objects left on each pile. Actions: pairs of pile and quantity, pile
@@ -37,6 +29,7 @@ class Nim(TurnGame):
 
     piles: tuple[int, ...] = (3, 4, 5)
 
+    game = rules
     costly_reset: ClassVar[bool] = False
     perfect_information: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
@@ -57,57 +50,25 @@ class Nim(TurnGame):
         return GameParams(max_steps_in_episode=2 * sum(self.piles))
 
     @property
-    def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Pile and quantity of each action."""
-        return rules.pairs(self.piles)
-
-    @property
     def action_names(self) -> tuple[str, ...]:
         """`pile quantity` of each action."""
-        return tuple(f"{pile} {quantity}" for pile, quantity in self.pairs)
+        return tuple(f"{pile} {quantity}" for pile, quantity in rules.pairs(self.piles))
 
-    def initial(self, key: jax.Array, params: GameParams) -> NimState:
-        return NimState(
-            **opening(),
-            piles=jnp.array(self.piles, jnp.uint8),
-            seat=jnp.zeros((), jnp.int32),
-        )
+    def start(self, key: jax.Array, params: GameParams) -> tuple[Any, ...]:
+        return (self.piles,)
 
-    def mover(self, state: NimState, params: GameParams) -> jax.Array:
-        return state.seat
+    def observe_as(self, state: RulesState, agent: jax.Array, params: GameParams) -> jax.Array:
+        return state.game.piles
 
-    def legal(self, state: NimState, params: GameParams) -> jax.Array:
-        return jnp.all(rules.moves(self.piles) <= state.piles, axis=1)
-
-    def transition(
-        self, key: jax.Array, state: NimState, action: jax.Array, params: GameParams
-    ) -> tuple[NimState, jax.Array]:
-        """Removes the objects; taking the last one wins."""
-        chosen = jnp.arange(self.num_actions) == action
-        taken = jnp.sum(jnp.where(chosen[:, None], rules.moves(self.piles), 0), 0, dtype=jnp.uint8)
-        piles = state.piles - taken
-        mine = self._agents == state.seat
-        reward = jnp.where(jnp.any(piles > 0), 0.0, jnp.where(mine, 1.0, -1.0))
-        return state.replace(piles=piles, seat=1 - state.seat), reward
-
-    def observe_as(self, state: NimState, agent: jax.Array, params: GameParams) -> jax.Array:
-        return state.piles
-
-    def is_over(self, state: NimState, params: GameParams) -> jax.Array:
-        return ~jnp.any(state.piles > 0)
-
-    def won(self, state: NimState, params: GameParams) -> jax.Array:
-        return self._agents != state.seat
-
-    def expert(self, state: NimState, params: GameParams) -> jax.Array:
+    def expert(self, state: RulesState, params: GameParams) -> jax.Array:
         """The first move that wins, else one object from the largest pile."""
-        moves = rules.moves(self.piles)
-        legal = self.legal(state, params)
-        winning = legal & (rules.nim_sum(state.piles - moves) == 0)
-        size = jnp.max(jnp.where(moves == 1, state.piles, 0), axis=1).astype(jnp.int32)
+        piles, moves = state.game.piles, rules.moves(self.piles)
+        legal = rules.legal(state.game)
+        winning = legal & (rules.nim_sum(piles - moves) == 0)
+        size = jnp.max(jnp.where(moves == 1, piles, 0), axis=1).astype(jnp.int32)
         # A winning move counts as a pile larger than any other.
         worth = jnp.where(winning, 256, jnp.where(legal, size, 0))
         return jnp.argmax(worth).astype(jnp.int32)
 
-    def render(self, state: NimState, params: GameParams) -> str:
-        return "\n".join("|" * int(pile) or "." for pile in np.asarray(state.piles))
+    def render(self, state: RulesState, params: GameParams) -> str:
+        return "\n".join("|" * int(pile) or "." for pile in np.asarray(state.game.piles))

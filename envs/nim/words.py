@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+from envs.nim import rules
 from envs.nim.env import Nim
 from envs.text import Lexicon, View, reading, template
 
@@ -31,8 +32,10 @@ def _read(env: Nim):
     space, number = reading.SPACE, reading.NUMBER
     form = (b"[", space, number, reading.Run(reading.SPACES, 1), number, space, b"]")
 
+    pairs = np.array(rules.pairs(env.piles))
+
     def read(codes, slots):
-        same = jnp.all(reading.first_numbers(codes, form) == np.array(env.pairs), axis=1)
+        same = jnp.all(reading.first_numbers(codes, form) == pairs, axis=1)
         return jnp.where(jnp.any(same), jnp.argmax(same), -1)
 
     return read
@@ -44,7 +47,7 @@ def _view(env: Nim, around: list[str], command: str, how: str) -> View:
     before = lexicon.table(around)
 
     def describe(state, params, agent):
-        numbers = first + state.piles.astype(jnp.int32)
+        numbers = first + state.game.piles.astype(jnp.int32)
         return jnp.stack([jnp.asarray(before), numbers], axis=1)
 
     longest = [command.format(name) for name in env.action_names]

@@ -1,21 +1,15 @@
 """PigDice-v1: roll and risk, or hold and keep (TextArena's rules)."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
-from envs.game import GameParams, GameState, TurnGame, opening
+from envs.game import GameParams
 from envs.pig_dice import rules
-
-
-@struct.dataclass
-class PigDiceState(GameState):
-    """position: state of the game (`envs.pig_dice.rules`)."""
-
-    position: rules.Position
+from envs.rules_game import RulesGame, RulesState
 
 
 @struct.dataclass
@@ -36,7 +30,7 @@ class PigDiceParams(GameParams):
 
 
 @dataclasses.dataclass(frozen=True)
-class PigDice(TurnGame):
+class PigDice(RulesGame):
     """Two seats roll a die in turn, seat 0 first.
 
     In its turn a seat may roll any number of times and sums the points; a 1 loses the turn's points
@@ -51,6 +45,7 @@ class PigDice(TurnGame):
     Source: TextArena 0.7.4 (read), PigDice-v0; its recorded games are replayed with their dice.
     """
 
+    game = rules
     costly_reset: ClassVar[bool] = False
     perfect_information: ClassVar[bool] = True
     wordings: ClassVar[str] = "envs.pig_dice.words"
@@ -59,43 +54,24 @@ class PigDice(TurnGame):
     # Action 0 throws the die, action 1 keeps the points of the turn; words as in TextArena.
     action_names: ClassVar[tuple[str, str]] = ("roll", "hold")
 
-    def initial(self, key: jax.Array, params: PigDiceParams) -> PigDiceState:
-        return PigDiceState(**opening(), position=rules.start())
+    def chance(self, key: jax.Array, params: PigDiceParams) -> tuple[Any, ...]:
+        return rules.throw(key), params.target, params.turn_limit
 
-    def mover(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
-        return state.position.seat
-
-    def transition(
-        self, key: jax.Array, state: PigDiceState, action: jax.Array, params: PigDiceParams
-    ) -> tuple[PigDiceState, jax.Array]:
-        die = rules.throw(key)
-        position = rules.play(state.position, action, die, params.target, params.turn_limit)
-        leads = rules.ahead(position)
-        reward = jnp.where(leads, 1.0, jnp.where(leads[::-1], -1.0, 0.0))
-        return state.replace(position=position), jnp.where(position.over, reward, 0.0)
-
-    def observe_as(self, state: PigDiceState, agent: jax.Array, params: PigDiceParams) -> jax.Array:
-        at = state.position
+    def observe_as(self, state: RulesState, agent: jax.Array, params: PigDiceParams) -> jax.Array:
+        at = state.game
         points = jnp.append(rules.scores_of(at, agent), at.total) / params.target
         left = jnp.maximum(1.0 - at.actions / params.turn_limit, 0.0)
         return jnp.append(points, jnp.stack([at.seat == agent, left])).astype(jnp.float32)
 
-    def is_over(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
-        """The turn passed at the target or at the limit."""
-        return state.position.over
-
-    def won(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
-        return rules.ahead(state.position)
-
-    def expert(self, state: PigDiceState, params: PigDiceParams) -> jax.Array:
-        at = state.position
+    def expert(self, state: RulesState, params: PigDiceParams) -> jax.Array:
+        at = state.game
         own, other = rules.scores_of(at, at.seat)
         own += at.total
         last = at.actions >= params.turn_limit
         enough = jnp.where(last, own > other, at.total >= 20) | (own >= params.target)
         return jnp.where(enough, rules.HOLD, rules.ROLL).astype(jnp.int32)
 
-    def render(self, state: PigDiceState, params: PigDiceParams) -> str:
+    def render(self, state: RulesState, params: PigDiceParams) -> str:
         """For example `12 : 30, seat 1 has 8`."""
-        at = state.position
+        at = state.game
         return f"{at.scores[0]} : {at.scores[1]}, seat {at.seat} has {at.total}"

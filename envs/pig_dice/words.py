@@ -41,7 +41,7 @@ def compact(env: PigDice) -> View:
     before = lexicon.table(["", " ", " turn ", " left "])
 
     def describe(state, params, agent):
-        at = state.position
+        at = state.game
         left = params.turn_limit - at.actions
         scores = rules.scores_of(at, agent)
         numbers = write(jnp.append(scores, jnp.stack([at.total, left])))
@@ -78,7 +78,7 @@ def faithful(env: PigDice) -> View:
     actions = lexicon("\nAvailable actions: '[roll]' or '[hold]'")
 
     def describe(state, params, agent):
-        at = state.position
+        at = state.game
         before = jnp.append(scores, total)
         numbers = write(jnp.append(at.scores, at.total))
         points = jnp.concatenate([before[:, None], numbers], axis=1).reshape(-1)

@@ -1,6 +1,6 @@
 """PlannedKeyDoor-v1, PlannedHousehold-v1: a planner sets subgoals, an executor acts.
 
-`Planned` turns any environment with subgoals into a game of two agents.
+`Planned` is a wrapper: it turns any environment with subgoals into a game of two agents.
 """
 
 import dataclasses
@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from envs.environment import Environment, EnvState
+from envs.environment import Environment, EnvParams, EnvState
 from envs.fingerprint import fingerprint
 from envs.game import GameParams, GameState, TurnGame, opening
-from envs.household.env import Household, HouseholdParams
-from envs.household.rules import TASKS
+from envs.household.env import Household
 from envs.key_door.env import KeyDoor
+from envs.wrappers.wrapper import check_subgoals
 
 PLANNER, EXECUTOR = range(2)
 
@@ -37,11 +37,13 @@ class PlannedState(GameState):
 
 @struct.dataclass
 class PlannedParams(GameParams):
-    """patience: number of the executor's turns after which the planner decides again.
+    """base: the environment's params, except for its limit and its cost of illegal actions.
+    patience: number of the executor's turns after which the planner decides again.
 
     An illegal action costs its turn; there is no limit on their number.
     """
 
+    base: EnvParams = struct.field(kw_only=True)
     illegal_reward: float = 0.0
     illegal_other_reward: float = 0.0
     illegal_allowance: int = 1_000_000
@@ -62,27 +64,31 @@ class Planned(TurnGame):
     (`envs.planned.words`). Reward, end and success: the environment's, for both seats. The limit
     is by default one and a half times the environment's own.
 
-    Expert: the environment's subgoal and expert. A subclass defines the environment.
+    Expert: the environment's subgoal and expert. The environment, `base`, has one agent, discrete
+    actions, subgoals and a vector of floats as observation:
+    `envs.make("envs.planned.env.Planned", base={"name": "KeyDoor-v1"}, patience=4)`.
 
     Source: the interface of HiPER (2026), https://arxiv.org/abs/2602.16165, where one policy writes
     switch, subgoal and action in each turn (`envs.wrappers.Subgoals`). Deviations: the subgoals are
     a closed list, and the environment decides when to switch, not the policy.
     """
 
+    base: Environment
+
+    wraps: ClassVar[bool] = True
     cooperative: ClassVar[bool] = True
     planner: ClassVar[int | None] = PLANNER
     wordings: ClassVar[str] = "envs.planned.words"
 
-    @property
-    def base(self) -> Environment:
-        """The environment in which the executor acts, and of whose subgoals the planner chooses."""
-        raise NotImplementedError
+    def __post_init__(self):
+        check_subgoals(type(self).__name__, self.base)
 
     @property
     def default_params(self) -> PlannedParams:
         """The environment's limit and half of it for the planner."""
-        own = self.base.default_params.max_steps_in_episode
-        return PlannedParams(max_steps_in_episode=own + own // 2)
+        base = self.base.default_params
+        limit = base.max_steps_in_episode
+        return PlannedParams(base=base, max_steps_in_episode=limit + limit // 2)
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -99,7 +105,7 @@ class Planned(TurnGame):
         """The environment's start, at the planner's turn."""
         return PlannedState(
             **opening(),
-            base=self.base.initial(key, params),
+            base=self.base.initial(key, params.base),
             subgoal=jnp.full((), -1, jnp.int32),
             held=jnp.zeros((), jnp.int32),
             planning=jnp.ones((), bool),
@@ -111,15 +117,15 @@ class Planned(TurnGame):
 
     def legal(self, state: PlannedState, params: PlannedParams) -> jax.Array:
         """Subgoals that are not reached, or the environment's legal actions."""
-        acts = self.base.legal(state.base, params) & ~state.planning
-        return jnp.append(acts, ~self.base.reached(state.base, params) & state.planning)
+        acts = self.base.legal(state.base, params.base) & ~state.planning
+        return jnp.append(acts, ~self.base.reached(state.base, params.base) & state.planning)
 
     def is_legal(self, state: PlannedState, action: jax.Array, params: PlannedParams) -> jax.Array:
         """As `legal`; the environment may check one action faster."""
         count = self.base.num_actions
         goals = count + np.arange(len(self.base.subgoal_names)) == action
-        plans = jnp.any(goals & ~self.base.reached(state.base, params))
-        acts = (action < count) & self.base.is_legal(state.base, action, params)
+        plans = jnp.any(goals & ~self.base.reached(state.base, params.base))
+        acts = (action < count) & self.base.is_legal(state.base, action, params.base)
         return jnp.where(state.planning, plans, acts)
 
     def transition(
@@ -133,10 +139,11 @@ class Planned(TurnGame):
         )
         # If a subgoal was set, the result is not used; the environment gets an action
         # anyway.
-        base, reward = self.base.transition(key, state.base, jnp.minimum(action, count - 1), params)
+        move = jnp.minimum(action, count - 1)
+        base, reward = self.base.transition(key, state.base, move, params.base)
         base, held = base.replace(time=state.base.time + 1), state.held + 1
         chosen = np.arange(len(self.base.subgoal_names)) == state.subgoal
-        arrived = jnp.any(chosen & self.base.reached(base, params))
+        arrived = jnp.any(chosen & self.base.reached(base, params.base))
         acted = state.replace(base=base, held=held, planning=arrived | (held >= params.patience))
         following = jax.tree.map(lambda a, b: jnp.where(state.planning, a, b), planned, acted)
         reward = jnp.where(state.planning, 0.0, reward)
@@ -144,7 +151,7 @@ class Planned(TurnGame):
 
     def rejected(self, state: PlannedState, params: PlannedParams) -> PlannedState:
         """The environment's state after an action that it refuses."""
-        told = self.base.rejected(state.base, params)
+        told = self.base.rejected(state.base, params.base)
         base = jax.tree.map(lambda a, b: jnp.where(state.planning, a, b), state.base, told)
         return state.replace(base=base)
 
@@ -152,14 +159,14 @@ class Planned(TurnGame):
         """The environment's indicators, and the subgoal for the executor."""
         goals = np.arange(len(self.base.subgoal_names)) == state.subgoal
         told = (goals & (agent == EXECUTOR)).astype(jnp.float32)
-        return jnp.append(self.base.observe(state.base, params), told)
+        return jnp.append(self.base.observe(state.base, params.base), told)
 
     def is_over(self, state: PlannedState, params: PlannedParams) -> jax.Array:
-        return self.base.is_terminated(state.base, params)
+        return self.base.is_terminated(state.base, params.base)
 
     def won(self, state: PlannedState, params: PlannedParams) -> jax.Array:
         """Both agents win if the environment's task is solved."""
-        return jnp.broadcast_to(self.base.is_success(state.base, params), (self.num_agents,))
+        return jnp.broadcast_to(self.base.is_success(state.base, params.base), (self.num_agents,))
 
     def fingerprint(
         self, state: PlannedState, params: PlannedParams, *, of: str = "observation"
@@ -167,59 +174,28 @@ class Planned(TurnGame):
         """As in the base class; the environment defines its state."""
         if of != "state":
             return super().fingerprint(state, params, of=of)
-        base = self.base.fingerprint(state.base, params, of=of)
+        base = self.base.fingerprint(state.base, params.base, of=of)
         own = (state.subgoal, state.held, state.planning, state.errors, state.offender)
         return jnp.broadcast_to(fingerprint((base, own)), (self.num_agents, 2))
 
     def expert(self, state: PlannedState, params: PlannedParams) -> jax.Array:
         """The subgoal of the environment's expert, or its action."""
-        plan = self.base.num_actions + self.base.subgoal(state.base, params)
-        return jnp.where(state.planning, plan, self.base.expert(state.base, params))
+        plan = self.base.num_actions + self.base.subgoal(state.base, params.base)
+        return jnp.where(state.planning, plan, self.base.expert(state.base, params.base))
 
     def render(self, state: PlannedState, params: PlannedParams) -> str:
         """The environment, and a line with the subgoal."""
         goal = int(state.subgoal)
         name = self.base.subgoal_names[goal] if goal >= 0 else "none"
         asked = " (planner's turn)" if bool(state.planning) else ""
-        return f"{self.base.render(state.base, params)}\nsubgoal: {name}{asked}"
-
-
-@struct.dataclass
-class PlannedKeyDoorParams(PlannedParams):
-    """door_reward: as in `KeyDoorParams`."""
-
-    door_reward: float = 0.0
+        return f"{self.base.render(state.base, params.base)}\nsubgoal: {name}{asked}"
 
 
 @dataclasses.dataclass(frozen=True)
 class PlannedKeyDoor(Planned):
     """`KeyDoor-v1` with a planner (which key, or the door) and an executor; the same options."""
 
-    rooms: int = 3
-    keys: int = 2
-    width: int = 5
-
-    def __post_init__(self):
-        self.base  # noqa: B018, raises for invalid options
-
-    @property
-    def base(self) -> KeyDoor:
-        """The chain of rooms in which the executor acts."""
-        return KeyDoor(self.rooms, self.keys, self.width)
-
-    @property
-    def default_params(self) -> PlannedKeyDoorParams:
-        """The chain's limit and half of it for the planner."""
-        limit = super().default_params.max_steps_in_episode
-        return PlannedKeyDoorParams(max_steps_in_episode=limit)
-
-
-@struct.dataclass
-class PlannedHouseholdParams(PlannedParams):
-    """openables, distractors: as in `HouseholdParams`."""
-
-    openables: float = 1.0
-    distractors: int = 0
+    base: Environment = KeyDoor()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,32 +203,4 @@ class PlannedHousehold(Planned):
     """`Household-v1` with a planner (find, take, transform, place) and an executor; the same
     options."""
 
-    receptacles: int = 7
-    objects: int = 7
-    tasks: tuple[str, ...] = TASKS
-    split: str = "seen"
-    show_seen: bool = True
-    expert_sees_all: bool = False
-
-    def __post_init__(self):
-        self.base  # noqa: B018, says what does not fit
-
-    @property
-    def base(self) -> Household:
-        """The household in which the executor acts, with these rooms and tasks."""
-        return Household(
-            self.receptacles,
-            self.objects,
-            self.tasks,
-            self.split,
-            self.show_seen,
-            self.expert_sees_all,
-        )
-
-    @property
-    def default_params(self) -> PlannedHouseholdParams:
-        """The house's limit and half of it for the planner."""
-        limit, own = super().default_params.max_steps_in_episode, HouseholdParams()
-        return PlannedHouseholdParams(
-            max_steps_in_episode=limit, openables=own.openables, distractors=own.distractors
-        )
+    base: Environment = Household(expert_sees_all=False)

@@ -30,14 +30,14 @@ def compact(env: Planned) -> View:
     def describe(state, params, agent):
         acts = (agent == EXECUTOR) & (state.subgoal >= 0)
         told = jnp.where(acts, jnp.asarray(goals)[state.subgoal], 0)
-        return jnp.append(told, view.describe(state.base, params))
+        return jnp.append(told, view.describe(state.base, params.base))
 
     return dataclasses.replace(
         view,
         lexicon=lexicon,
         describe=describe,
         templates=(*view.templates, *(template(lexicon, plan) for plan in plans)),
-        slots=lambda state, params, agent: view.slots(state.base, params),
+        slots=lambda state, params, agent: view.slots(state.base, params.base),
         max_fragments=view.max_fragments + 1,
         max_bytes=view.max_bytes + max(map(len, heads)),
         max_command_bytes=max(view.max_command_bytes, *map(len, plans)),

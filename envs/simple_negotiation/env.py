@@ -1,36 +1,21 @@
 """SimpleNegotiation-v1: trade goods by offers; the seat that gains more wins."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from envs.game import GameParams, GameState, TurnGame, opening
+from envs.game import GameParams
+from envs.rules_game import RulesGame, RulesState
 from envs.simple_negotiation import offers, rules
 from envs.simple_negotiation.offers import MOST
-from envs.simple_negotiation.rules import Act, Market
+from envs.simple_negotiation.rules import Act
 
 ACCEPT, DENY, PASS = range(3)
 _FIRST = 3
-
-
-@struct.dataclass
-class SimpleNegotiationState(GameState):
-    """One negotiation.
-
-    start, values: i32[2, R], goods at the start and the value of one unit to each seat. market:
-    goods and the open offer. turn: i32[], legal acts so far. last: i32[], result of the last act, a
-    code of `envs.simple_negotiation.rules`.
-    """
-
-    start: jax.Array
-    values: jax.Array
-    market: Market
-    turn: jax.Array
-    last: jax.Array
 
 
 @struct.dataclass
@@ -46,7 +31,7 @@ class SimpleNegotiationParams(GameParams):
 
 
 @dataclasses.dataclass(frozen=True)
-class SimpleNegotiation(TurnGame):
+class SimpleNegotiation(RulesGame):
     """Two seats trade in turn, seat 0 first; the one that gains more by its own values wins.
 
     `rules`: "textarena", five resources, stocks and values drawn and private; "spiral", ten wood
@@ -80,6 +65,10 @@ class SimpleNegotiation(TurnGame):
     sources have none; SPIRAL's driver, which admits only six random replies per turn, is left out.
     """
 
+    # The module; below it `rules` is an option. Its rules are of acts, which may be half an error,
+    # and the number of turns is in `params`; so what is legal, and what passes on to `play`,
+    # `terminal` and `returns`, is written here.
+    game = rules
     rules: str = "textarena"
     quantities: tuple[int, ...] = (1, 2, 3, 5, 8)
 
@@ -176,31 +165,21 @@ class SimpleNegotiation(TurnGame):
         places = np.arange(len(self.quantities))
         return jnp.sum(jnp.where(places == number, np.array(self.quantities, np.int32), 0))
 
-    def initial(self, key: jax.Array, params: SimpleNegotiationParams) -> SimpleNegotiationState:
-        stock, values = rules.draw(self.rules, key)
-        return SimpleNegotiationState(
-            **opening(),
-            start=stock,
-            values=values,
-            market=rules.opening(stock),
-            turn=jnp.zeros((), jnp.int32),
-            last=jnp.zeros((), jnp.int32),
-        )
-
-    def mover(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
-        return state.turn % 2
+    def start(self, key: jax.Array, params: SimpleNegotiationParams) -> tuple[Any, ...]:
+        return *rules.draw(self.rules, key), self.rules
 
     def is_legal(
-        self, state: SimpleNegotiationState, action: jax.Array, params: SimpleNegotiationParams
+        self, state: RulesState, action: jax.Array, params: SimpleNegotiationParams
     ) -> jax.Array:
         """Whether an act, of the table or beyond, contains no error."""
-        seat = self.mover(state, params)
-        return rules.respond(self.rules, state.market, seat, self.decode(action), 0).errors == 0
+        at = state.game
+        answer = rules.respond(at.kind, at.market, rules.player(at), self.decode(action), 0)
+        return answer.errors == 0
 
-    def legal(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
+    def legal(self, state: RulesState, params: SimpleNegotiationParams) -> jax.Array:
         """Accepting if it is no error, and offers of owned goods."""
         size, count = len(self.resources), len(self.quantities)
-        own = rules.of_seat(state.market.stock, self.mover(state, params))
+        own = rules.of_seat(state.game.market.stock, rules.player(state.game))
         owned = own[:, None] >= np.array(self.quantities, np.int32)
         owned = jnp.broadcast_to(owned[:, None, :, None], (size, size - 1, count, count))
         accept = self.is_legal(state, jnp.int32(ACCEPT), params)
@@ -209,56 +188,51 @@ class SimpleNegotiation(TurnGame):
     def play(
         self,
         key: jax.Array,
-        state: SimpleNegotiationState,
+        state: RulesState,
         action: jax.Array,
         params: SimpleNegotiationParams,
-    ) -> tuple[SimpleNegotiationState, jax.Array, jax.Array]:
+    ) -> tuple[RulesState, jax.Array, jax.Array]:
         """One act, with errors counted one by one; after the last turn the gains are compared."""
-        del key
-        seat = self.mover(state, params)
+        seat = rules.player(state.game)
         mine = self._agents == seat
         act = self.decode(jnp.sum(jnp.where(mine, action, 0)))
         spare = params.illegal_allowance - state.errors
-        market, errors, did = rules.respond(self.rules, state.market, seat, act, spare)
+        game, errors = rules.play(state.game, act, spare, params.turns)
         valid, lost = errors == 0, errors > spare
-        turn = state.turn + (valid | (state.turn + 1 >= params.turns))
         following = state.replace(
-            market=market,
-            turn=turn,
-            last=jnp.where(did == rules.NOTHING, state.last, did),
+            game=game,
             errors=jnp.where(valid, 0, state.errors + errors),
             offender=jnp.where(lost, seat, state.offender),
         )
-        gains = rules.gains(market, state.start, state.values)
-        reward = jnp.where(turn >= params.turns, jnp.sign(gains - gains[::-1]), 0)
         penalty = jnp.where(mine, params.illegal_reward, params.illegal_other_reward)
-        return following, jnp.where(lost, penalty, reward), valid | ~mine
+        reward = jnp.where(lost, penalty, rules.returns(game, params.turns))
+        return following, reward, valid | ~mine
 
     def observe_as(
-        self, state: SimpleNegotiationState, agent: jax.Array, params: SimpleNegotiationParams
+        self, state: RulesState, agent: jax.Array, params: SimpleNegotiationParams
     ) -> jax.Array:
         """The agent's own goods and values, and the public offers."""
-        market = state.market
+        at, market = state.game, state.game.market
         whose = jnp.where(market.proposer < 0, 0, jnp.where(market.proposer == agent, 1, 2))
-        left = jnp.clip(params.turns - state.turn, 0, self.num_codes - 1)
-        own = [rules.of_seat(rows, agent) for rows in (market.stock, state.start, state.values)]
-        parts = [jnp.stack([left, state.last, whose]), market.give, market.ask, *own]
+        left = jnp.clip(params.turns - at.turn, 0, self.num_codes - 1)
+        own = [rules.of_seat(rows, agent) for rows in (market.stock, at.start, at.values)]
+        parts = [jnp.stack([left, at.last, whose]), market.give, market.ask, *own]
         return jnp.concatenate(parts).astype(jnp.uint8)
 
-    def is_over(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
-        return state.turn >= params.turns
+    def is_over(self, state: RulesState, params: SimpleNegotiationParams) -> jax.Array:
+        return rules.terminal(state.game, params.turns)
 
-    def won(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
-        gains = rules.gains(state.market, state.start, state.values)
-        return gains > gains[::-1]
+    def won(self, state: RulesState, params: SimpleNegotiationParams) -> jax.Array:
+        return rules.returns(state.game, params.turns) > 0
 
-    def expert(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> jax.Array:
+    def expert(self, state: RulesState, params: SimpleNegotiationParams) -> jax.Array:
         """Looks for trades in which both gain, and itself no less than the other."""
-        seat, market = self.mover(state, params), state.market
-        stock, values = (rules.of_seat(rows, seat) for rows in (market.stock, state.values))
+        at, market = state.game, state.game.market
+        seat = rules.player(at)
+        stock, values = (rules.of_seat(rows, seat) for rows in (market.stock, at.values))
         others, payable = jnp.asarray(rules.BASE), jnp.full(len(rules.BASE), MOST)
         if self.rules == "spiral":
-            others = rules.of_seat(state.values, 1 - seat)
+            others = rules.of_seat(at.values, 1 - seat)
             payable = rules.of_seat(market.stock, 1 - seat)
         comes = market.give - market.ask
         gain, their_gain = jnp.sum(comes * values), -jnp.sum(comes * others)
@@ -278,7 +252,7 @@ class SimpleNegotiation(TurnGame):
         worth = jnp.where(fits & (gain > 0), their_gain, 0)
         # Asks for another resource each time, if possible: a refused one is not asked for
         # again.
-        turns = kinds == state.turn // 2 % size
+        turns = kinds == at.turn // 2 % size
         worth = jnp.where(jnp.any(turns & (worth > 0)), jnp.where(turns, worth, 0), worth)
         best = jnp.argmax(worth)
         pair, numbers = best // count**2, best % count**2
@@ -287,9 +261,10 @@ class SimpleNegotiation(TurnGame):
         offer = jnp.where(jnp.any(worth > 0), _FIRST + place, PASS)
         return jnp.where(takes, ACCEPT, offer).astype(jnp.int32)
 
-    def render(self, state: SimpleNegotiationState, params: SimpleNegotiationParams) -> str:
+    def render(self, state: RulesState, params: SimpleNegotiationParams) -> str:
         """Goods and values of both seats, and the open offer."""
-        stock, values = np.asarray(state.market.stock), np.asarray(state.values)
+        at = state.game
+        stock, values = np.asarray(at.market.stock), np.asarray(at.values)
         rows = [
             f"seat {seat}: "
             + ", ".join(
@@ -298,10 +273,10 @@ class SimpleNegotiation(TurnGame):
             )
             for seat in range(2)
         ]
-        if state.market.proposer >= 0:
+        if at.market.proposer >= 0:
             sides = [
                 " ".join(f"{n} {name}" for n, name in zip(side, self.resources, strict=True) if n)
-                for side in (np.asarray(state.market.give), np.asarray(state.market.ask))
+                for side in (np.asarray(at.market.give), np.asarray(at.market.ask))
             ]
-            rows.append(f"seat {int(state.market.proposer)} offers {' for '.join(sides)}")
+            rows.append(f"seat {int(at.market.proposer)} offers {' for '.join(sides)}")
         return "\n".join(rows)

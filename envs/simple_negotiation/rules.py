@@ -1,4 +1,7 @@
-"""Two traders and one open offer over R resources: TextArena's rules and SPIRAL's."""
+"""Two traders and one open offer over R resources: TextArena's rules and SPIRAL's.
+
+The seats act in turn, seat 0 first; who has gained more by its own values at the end wins.
+"""
 
 import types
 from typing import NamedTuple
@@ -6,6 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import struct
 
 # Results of the last act.
 NOTHING, PASSED, DENIED, ACCEPTED, OFFERED = range(5)
@@ -57,10 +61,60 @@ class Answer(NamedTuple):
     did: jax.Array
 
 
+@struct.dataclass
+class State:
+    """One negotiation.
+
+    start, values: i32[2, R], goods at the start and the value of one unit to each seat. market:
+    goods and the open offer. turn: i32[], legal acts so far. last: i32[], result of the last act.
+    kind: whose rules, "textarena" or "spiral".
+    """
+
+    start: jax.Array
+    values: jax.Array
+    market: Market
+    turn: jax.Array
+    last: jax.Array
+    kind: str = struct.field(pytree_node=False)
+
+
 def opening(stock: jax.Array) -> Market:
     """The market at the start, without an offer."""
     none = jnp.zeros(stock.shape[-1], jnp.int32)
     return Market(stock, jnp.full((), -1, jnp.int32), none, none)
+
+
+def initial(stock: jax.Array, values: jax.Array, kind: str) -> State:
+    """The start of a negotiation over goods i32[2, R] of these values."""
+    zero = jnp.zeros((), jnp.int32)
+    return State(stock, values, opening(stock), zero, zero, kind)
+
+
+def player(state: State) -> jax.Array:
+    """The seat that acts next, i32[]."""
+    return state.turn % 2
+
+
+def play(state: State, act: Act, spare: jax.Array, turns: jax.Array) -> tuple[State, jax.Array]:
+    """The state after an act, and its errors; `spare` as in `respond`.
+
+    Turns pass by acts without error; an error that is forgiven on the last turn ends the game, too.
+    """
+    market, errors, did = respond(state.kind, state.market, player(state), act, spare)
+    passes = (errors == 0) | (state.turn + 1 >= turns)
+    last = jnp.where(did == NOTHING, state.last, did)
+    return state.replace(market=market, turn=state.turn + passes, last=last), errors
+
+
+def terminal(state: State, turns: jax.Array) -> jax.Array:
+    """Whether all turns are over, bool[]."""
+    return state.turn >= turns
+
+
+def returns(state: State, turns: jax.Array) -> jax.Array:
+    """At the end 1 for the seat that has gained more, -1 for the other, 0 if equal, i32[2]."""
+    won = gains(state.market, state.start, state.values)
+    return jnp.where(terminal(state, turns), jnp.sign(won - won[::-1]), 0)
 
 
 def draw(rules: str, key: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -260,6 +260,7 @@ def faithful(env: SimpleNegotiation) -> View:
         return pairs.reshape(-1)
 
     def describe(state, params, agent):
+        at = state.game
         seen = env.observe_as(state, agent, params).astype(jnp.int32)
         (turns, last, _), rest = seen[:3], seen[3:].reshape(5, size)
         give, ask, stock, start, worth = rest
@@ -269,11 +270,11 @@ def faithful(env: SimpleNegotiation) -> View:
             jnp.asarray(values)[worth],
             jnp.asarray(changes)[_FIELD + stock - start],
         ]
-        proposer = state.market.proposer
+        proposer = at.market.proposer
         open_ = proposer >= 0
         parts = [
             jnp.stack(listed, axis=1).reshape(-1),
-            jnp.stack([jnp.asarray(left)[turns], jnp.asarray(came)[last, (state.turn + 1) % 2]]),
+            jnp.stack([jnp.asarray(left)[turns], jnp.asarray(came)[last, 1 - rules.player(at)]]),
             jnp.where(open_, jnp.asarray(makers)[jnp.maximum(proposer, 0)], 0)[None],
             side(give),
             jnp.where(open_, between, 0)[None],

@@ -8,15 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from envs.planned.env import (
-    Planned,
-    PlannedHousehold,
-    PlannedHouseholdParams,
-    PlannedKeyDoor,
-    PlannedKeyDoorParams,
-    PlannedParams,
-    PlannedState,
-)
+from envs.environment import Environment
+from envs.household.env import Household
+from envs.key_door.env import KeyDoor
+from envs.planned.env import Planned, PlannedParams, PlannedState
 
 SWITCHER = 2
 
@@ -26,6 +21,13 @@ class SwitchedState(PlannedState):
     """switching: bool[], it is the switcher's turn."""
 
     switching: jax.Array
+
+
+@struct.dataclass
+class SwitchedParams(PlannedParams):
+    """keep_reward: for each turn in which the subgoal is kept."""
+
+    keep_reward: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,9 +58,12 @@ class Switched(Planned):
         """Index of `keep`; `switch` is the next."""
         return self.base.num_actions + len(self.base.subgoal_names)
 
-    def _limit(self, params: PlannedParams) -> PlannedParams:
-        own = self.base.default_params.max_steps_in_episode
-        return params.replace(max_steps_in_episode=2 * own + own // 2)
+    @property
+    def default_params(self) -> SwitchedParams:
+        """The environment's limit and one and a half of it for planner and switcher."""
+        base = self.base.default_params
+        limit = base.max_steps_in_episode
+        return SwitchedParams(base=base, max_steps_in_episode=2 * limit + limit // 2)
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -70,27 +75,29 @@ class Switched(Planned):
         """The ranges of actions (first, count) by role; the switcher's are keep and switch."""
         return (*super().role_actions, (self._decisions, 2))
 
-    def initial(self, key: jax.Array, params: PlannedParams) -> SwitchedState:
+    def initial(self, key: jax.Array, params: SwitchedParams) -> SwitchedState:
         """The environment's start, at the planner's turn."""
         fields = vars(super().initial(key, params))
         return SwitchedState(**fields, switching=jnp.zeros((), bool))
 
-    def mover(self, state: SwitchedState, params: PlannedParams) -> jax.Array:
+    def mover(self, state: SwitchedState, params: SwitchedParams) -> jax.Array:
         """The switcher before the executor, the planner when it is asked."""
         return jnp.where(state.switching, SWITCHER, super().mover(state, params))
 
-    def legal(self, state: SwitchedState, params: PlannedParams) -> jax.Array:
+    def legal(self, state: SwitchedState, params: SwitchedParams) -> jax.Array:
         """Of `Planned`, or keep and switch."""
         others = super().legal(state, params) & ~state.switching
         return jnp.append(others, jnp.broadcast_to(state.switching, (2,)))
 
-    def is_legal(self, state: SwitchedState, action: jax.Array, params: PlannedParams) -> jax.Array:
+    def is_legal(
+        self, state: SwitchedState, action: jax.Array, params: SwitchedParams
+    ) -> jax.Array:
         """Whether one action is legal, bool[], without the mask of all that `legal` makes."""
         decides = (action >= self._decisions) & (action < self._decisions + 2)
         return jnp.where(state.switching, decides, super().is_legal(state, action, params))
 
     def transition(
-        self, key: jax.Array, state: SwitchedState, action: jax.Array, params: PlannedParams
+        self, key: jax.Array, state: SwitchedState, action: jax.Array, params: SwitchedParams
     ) -> tuple[SwitchedState, jax.Array]:
         """A decision of the switcher, or the turn of a planner or an executor."""
         following, reward = super().transition(key, state, action, params)
@@ -106,7 +113,7 @@ class Switched(Planned):
         )
 
     def observe_as(
-        self, state: SwitchedState, agent: jax.Array, params: PlannedParams
+        self, state: SwitchedState, agent: jax.Array, params: SwitchedParams
     ) -> jax.Array:
         """That of `Planned`; the switcher sees the subgoal, and that it is the switcher."""
         seen = super().observe_as(state, agent, params)
@@ -116,47 +123,25 @@ class Switched(Planned):
             jnp.float32
         )
 
-    def expert(self, state: SwitchedState, params: PlannedParams) -> jax.Array:
+    def expert(self, state: SwitchedState, params: SwitchedParams) -> jax.Array:
         """Switches when the environment's expert has another subgoal."""
-        anew = self.base.subgoal(state.base, params) != state.subgoal
+        anew = self.base.subgoal(state.base, params.base) != state.subgoal
         return jnp.where(state.switching, self._decisions + anew, super().expert(state, params))
 
-    def render(self, state: SwitchedState, params: PlannedParams) -> str:
+    def render(self, state: SwitchedState, params: SwitchedParams) -> str:
         """That of `Planned`, and whether it is the switcher's turn."""
         return super().render(state, params) + (" (keep it?)" if bool(state.switching) else "")
 
 
-@struct.dataclass
-class SwitchedKeyDoorParams(PlannedKeyDoorParams):
-    """keep_reward: for each turn in which the subgoal is kept."""
-
-    keep_reward: float = 0.0
-
-
 @dataclasses.dataclass(frozen=True)
-class SwitchedKeyDoor(Switched, PlannedKeyDoor):
+class SwitchedKeyDoor(Switched):
     """`PlannedKeyDoor-v1` with a switcher; the same options."""
 
-    @property
-    def default_params(self) -> SwitchedKeyDoorParams:
-        """The chain's limit, and what planner and switcher need of it."""
-        return self._limit(SwitchedKeyDoorParams())
-
-
-@struct.dataclass
-class SwitchedHouseholdParams(PlannedHouseholdParams):
-    """keep_reward: for each turn in which the subgoal is kept."""
-
-    keep_reward: float = 0.0
+    base: Environment = KeyDoor()
 
 
 @dataclasses.dataclass(frozen=True)
-class SwitchedHousehold(Switched, PlannedHousehold):
+class SwitchedHousehold(Switched):
     """`PlannedHousehold-v1` with a switcher; the same options."""
 
-    @property
-    def default_params(self) -> SwitchedHouseholdParams:
-        """The house's limit, and what planner and switcher need of it."""
-        own = super().default_params
-        params = SwitchedHouseholdParams(openables=own.openables, distractors=own.distractors)
-        return self._limit(params)
+    base: Environment = Household(expert_sees_all=False)

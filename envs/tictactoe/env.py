@@ -8,18 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from envs.game import GameParams, GameState, TurnGame, opening
+from envs.game import GameParams
+from envs.rules_game import RulesGame, RulesState
 from envs.tictactoe import rules
 
 EMPTY, OWN, OTHER = range(3)
 MARKS = "OX"
-
-
-@struct.dataclass
-class TicTacToeState(GameState):
-    """marks: i32[2], squares of each seat as bits of `envs.tictactoe.rules`."""
-
-    marks: jax.Array
 
 
 @struct.dataclass
@@ -30,7 +24,7 @@ class TicTacToeParams(GameParams):
 
 
 @dataclasses.dataclass(frozen=True)
-class TicTacToe(TurnGame):
+class TicTacToe(RulesGame):
     """Two seats mark squares in turn, seat 0 first.
 
     Observation: uint8[3, 3], 0 empty, 1 own mark, 2 the other's. Actions: squares 0 to 8, row by
@@ -41,6 +35,7 @@ class TicTacToe(TurnGame):
     Source: TextArena 0.7.4 (read), TicTacToe-v0; its recorded games are replayed.
     """
 
+    game = rules
     num_codes: ClassVar[int] = 3
     costly_reset: ClassVar[bool] = False
     perfect_information: ClassVar[bool] = True
@@ -50,50 +45,19 @@ class TicTacToe(TurnGame):
     default_params: ClassVar[TicTacToeParams] = TicTacToeParams()
     action_names: ClassVar[tuple[str, ...]] = tuple(map(str, range(9)))
 
-    def initial(self, key: jax.Array, params: TicTacToeParams) -> TicTacToeState:
-        return TicTacToeState(**opening(), marks=jnp.zeros(2, jnp.int32))
-
-    def mover(self, state: TicTacToeState, params: TicTacToeParams) -> jax.Array:
-        """The seat with fewer marks, seat 0 if both have the same number."""
-        counts = jax.lax.population_count(state.marks)
-        return (counts[0] > counts[1]).astype(jnp.int32)
-
-    def legal(self, state: TicTacToeState, params: TicTacToeParams) -> jax.Array:
-        return ~rules.squares(state.marks[0] | state.marks[1])
-
-    def transition(
-        self, key: jax.Array, state: TicTacToeState, action: jax.Array, params: TicTacToeParams
-    ) -> tuple[TicTacToeState, jax.Array]:
-        seat = self.mover(state, params)
-        mine = jnp.arange(2) == seat
-        # The index of an illegal square may be arbitrary; its result is not used.
-        marks = state.marks | jnp.where(mine, 1 << jnp.clip(action, 0, 8), 0)
-        won = jnp.any(mine & rules.has_line(marks))
-        return state.replace(marks=marks), jnp.where(won, jnp.where(mine, 1.0, -1.0), 0.0)
-
-    def observe_as(
-        self, state: TicTacToeState, agent: jax.Array, params: TicTacToeParams
-    ) -> jax.Array:
+    def observe_as(self, state: RulesState, agent: jax.Array, params: TicTacToeParams) -> jax.Array:
         """The board with the agent's own marks as 1."""
-        first, second = rules.squares(state.marks)
+        first, second = rules.squares(state.game.marks)
         own, other = jnp.where(agent == 0, first, second), jnp.where(agent == 0, second, first)
         codes = jnp.where(own, OWN, jnp.where(other, OTHER, EMPTY))
         return codes.reshape(3, 3).astype(jnp.uint8)
 
-    def is_over(self, state: TicTacToeState, params: TicTacToeParams) -> jax.Array:
-        """Three in a row, or no square left."""
-        full = (state.marks[0] | state.marks[1]) == rules.FULL
-        return jnp.any(self.won(state, params)) | full
-
-    def won(self, state: TicTacToeState, params: TicTacToeParams) -> jax.Array:
-        return rules.has_line(state.marks)
-
-    def expert(self, state: TicTacToeState, params: TicTacToeParams) -> jax.Array:
-        seat = self.mover(state, params)
-        best = jnp.asarray(rules.best_moves())[state.marks[seat], state.marks[1 - seat]]
+    def expert(self, state: RulesState, params: TicTacToeParams) -> jax.Array:
+        marks, seat = state.game.marks, rules.player(state.game)
+        best = jnp.asarray(rules.best_moves())[marks[seat], marks[1 - seat]]
         return jnp.argmax(rules.squares(best.astype(jnp.int32))).astype(jnp.int32)
 
-    def render(self, state: TicTacToeState, params: TicTacToeParams) -> str:
+    def render(self, state: RulesState, params: TicTacToeParams) -> str:
         """The board with O for seat 0 and X for seat 1."""
         codes = np.asarray(self.observe_as(state, 0, params))
         return "\n".join("".join(f".{MARKS}"[c] for c in row) for row in codes)

@@ -15,7 +15,7 @@ RULES = (
 
 def _owners(state) -> jnp.ndarray:
     """i32[9]: 0 free, 1 for seat 0, 2 for seat 1."""
-    first, second = rules.squares(state.marks)
+    first, second = rules.squares(state.game.marks)
     return first + 2 * second.astype(jnp.int32)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from flax import struct
 
 from envs.fingerprint import fingerprint
-from envs.wrappers.wrapper import Wrapper, WrapperParams, WrapperState
+from envs.wrappers.wrapper import Wrapper, WrapperParams, WrapperState, check_subgoals
 
 
 @struct.dataclass
@@ -47,14 +47,7 @@ class Subgoals(Wrapper):
     words: ClassVar[str] = "envs.wrappers.subgoals_words"
 
     def __post_init__(self):
-        super().__post_init__()
-        base = self.base
-        plain = base.num_codes is None and len(base.observation_shape) == 1
-        if not base.subgoal_names or not plain:
-            raise ValueError(
-                f"Subgoals base={base.name}: expected an environment with subgoals whose "
-                "observation is a vector of floats, as {'name': 'KeyDoor-v1', ...} in envs.make"
-            )
+        check_subgoals(type(self).__name__, self.base)
 
     @property
     def default_params(self) -> WrapperParams:

@@ -33,6 +33,29 @@ class WrapperParams:
         return self.base.illegal_reward
 
 
+def check_base(name: str, base: Any) -> None:
+    """ValueError unless a wrapper can be around an environment: ours, one agent, discrete."""
+    # gymnax's environments have no state apart from `reset_env`.
+    ours = isinstance(base, Environment) and type(base).initial is not Environment.initial
+    if not ours or base.num_agents != 1 or base.continuous:
+        raise ValueError(
+            f"{name} base={base!r}: expected an environment of this package with one agent and "
+            "discrete actions, as {'name': 'Coin-v1', ...} in envs.make"
+        )
+
+
+def check_subgoals(name: str, base: Any) -> None:
+    """ValueError unless `check_base` holds and the environment has subgoals and a vector of floats
+    as observation."""
+    check_base(name, base)
+    plain = base.num_codes is None and len(base.observation_shape) == 1
+    if not base.subgoal_names or not plain:
+        raise ValueError(
+            f"{name} base={base.name}: expected an environment with subgoals whose observation is "
+            "a vector of floats, as {'name': 'KeyDoor-v1', ...} in envs.make"
+        )
+
+
 @dataclasses.dataclass(frozen=True)
 class Wrapper(Environment):
     """An environment of one agent around another, `base`.
@@ -57,14 +80,7 @@ class Wrapper(Environment):
     deterministic: ClassVar[Any] = property(lambda self: self.base.deterministic)
 
     def __post_init__(self):
-        base = self.base
-        # gymnax's environments have no state apart from `reset_env`.
-        ours = isinstance(base, Environment) and type(base).initial is not Environment.initial
-        if not ours or base.num_agents != 1 or base.continuous:
-            raise ValueError(
-                f"{type(self).__name__} base={base!r}: expected an environment of this package "
-                "with one agent and discrete actions, as {'name': 'Coin-v1', ...} in envs.make"
-            )
+        check_base(type(self).__name__, self.base)
 
     @property
     def name(self) -> str:

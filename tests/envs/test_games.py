@@ -177,7 +177,7 @@ def test_options_read_back_from_json_make_the_same_game(name):
     if ":" in name:
         assert envs.make(name)[0] == env
         return
-    options = {field.name: getattr(env, field.name) for field in dataclasses.fields(env)}
+    options = envs.options_of(env)
     again, _ = envs.make(name, **json.loads(json.dumps(options)))
     assert again == env and hash(again) == hash(env)
 

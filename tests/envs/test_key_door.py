@@ -13,7 +13,7 @@ from programs import fetched
 
 import envs
 from envs.key_door.env import KeyDoor
-from envs.planned.env import EXECUTOR, PLANNER, PlannedKeyDoor
+from envs.planned.env import EXECUTOR, PLANNER, Planned
 from envs.switched.env import SWITCHER
 from envs.text import join
 
@@ -117,13 +117,29 @@ def test_the_expert_takes_a_shortest_way():
 def test_options_are_those_of_the_environment(name, form):
     planned, params = envs.make(f"{form}{name}-v1")
     base, own = envs.make(f"{name}-v1")
-    names = {field.name for field in dataclasses.fields(planned)}
-    assert names == {field.name for field in dataclasses.fields(base)}
     changed = {"expert_sees_all": False} if name == "Household" else {}
-    assert planned.base == dataclasses.replace(base, **changed)
-    for field in dataclasses.fields(own):
-        if field.name not in ("max_steps_in_episode", "illegal_reward"):
-            assert getattr(params, field.name) == getattr(own, field.name)
+    assert planned.base == dataclasses.replace(base, **changed) and params.base == own
+    options = envs.options_of(base, own) | changed | {"illegal_reward": params.illegal_reward}
+    options |= {"max_steps_in_episode": params.max_steps_in_episode}
+    assert options.items() <= envs.options_of(planned, params).items()
+    assert envs.make(f"{form}{name}-v1", **envs.options_of(planned, params)) == (planned, params)
+
+
+def test_a_planner_for_any_environment_with_subgoals():
+    """By name with flat options, and as a wrapper: the same environment and params."""
+    one, own = envs.make("PlannedKeyDoor-v1", rooms=2, keys=3, door_reward=0.25, patience=4)
+    base = {"name": "KeyDoor-v1", "rooms": 2, "keys": 3, "door_reward": 0.25}
+    other, params = envs.make("envs.planned.env.Planned", base=base, patience=4)
+    assert one.base == other.base and own == params and own.base.door_reward == 0.25
+    assert (own.patience, own.max_steps_in_episode) == (4, 48)
+    for name, options, error in (
+        ("envs.planned.env.Planned", {"base": {"name": "Coin-v1"}}, "environment with subgoals"),
+        ("envs.switched.env.Switched", {"base": {"name": "Nim-v1"}}, "with one agent and discrete"),
+        ("PlannedKeyDoor-v1", {"base": {"name": "Household-v1"}}, "no option 'base'"),
+        ("SwitchedKeyDoor-v1", {"room": 2}, "did you mean 'rooms'"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            envs.make(name, **options)
 
 
 @functools.cache
@@ -157,7 +173,7 @@ class _Watched:
         return getattr(self._game, name)
 
     def reached(self, state, params):
-        return self._game.base.reached(state.base, params)
+        return self._game.base.reached(state.base, params.base)
 
 
 @pytest.mark.parametrize("name", ["PlannedKeyDoor-v1", "PlannedHousehold-v1"])
@@ -243,30 +259,23 @@ class Aimless(KeyDoor):
         return jnp.zeros(1, bool)
 
 
-@dataclasses.dataclass(frozen=True)
-class PlannedAimless(PlannedKeyDoor):
-    """A planner with nothing to choose."""
-
-    @property
-    def base(self):
-        return Aimless(rooms=1)
-
-
 def test_one_subgoal_and_endless_patience_is_the_environment_itself():
-    game = PlannedAimless()
-    base, params = game.base, game.default_params.replace(patience=1000)
+    base = Aimless(rooms=1)
+    game = Planned(base)
+    params = game.default_params.replace(patience=1000)
+    own = params.base.replace(max_steps_in_episode=params.max_steps_in_episode)
 
     def play(key):
         """Random play of the environment, and the same actions in the game."""
         key, first_key = jax.random.split(key)
-        alone = base.initial(first_key, params)
+        alone = base.initial(first_key, own)
         plan = jnp.int32(base.num_actions)
         _, both, *_ = game.step_env(key, game.initial(first_key, params), plan, params)
 
         def step(carry, key):
             alone, both = carry
-            action = playing.at_random(base, params, key, alone)
-            one = base.step_env(key, alone, action, params)
+            action = playing.at_random(base, own, key, alone)
+            one = base.step_env(key, alone, action, own)
             two = game.step_env(key, both, action, params)
             return (one[1], two[1]), (one[0], two[0][EXECUTOR], *one[2:4], *two[2:4])
 
@@ -287,7 +296,7 @@ def test_the_executor_reads_a_line_more():
     def said(state):
         return [join(env.view.lexicon, row) for row in describe(state, params).fragments]
 
-    text = fetched(env.base.describe)(state.base, params)
+    text = fetched(env.base.describe)(state.base, params.base)
     own = join(env.base.view.lexicon, text.fragments[0])
     assert said(state) == [own, own]
     _, state, *_ = fetched(env.step_env)(KEY, state, np.int32(env.num_actions - 2), params)

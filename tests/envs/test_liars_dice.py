@@ -5,6 +5,7 @@ import math
 
 import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from programs import fetched
@@ -25,10 +26,15 @@ def bid(quantity, face):
     return ENV.action_names.index(name) if name in ENV.action_names else -1
 
 
+def changed(state, **fields):
+    """The state with other fields of the rules' state."""
+    return state.replace(game=state.game.replace(**fields))
+
+
 def with_dice(state, hands):
     """The state with these dice."""
     dice = np.array([[*hand, *[0] * (ENV.dice - len(hand))] for hand in hands], np.uint8)
-    return state.replace(dice=dice)
+    return changed(state, dice=dice)
 
 
 @pytest.mark.parametrize("wording", ["compact", "faithful"])
@@ -48,7 +54,7 @@ def test_the_others_dice_stay_hidden(wording):
         np.testing.assert_array_equal(first[0], second[0])
         assert same or np.any(first[1] != second[1])
     mine = {"seat": np.int32(0)}
-    chex.assert_trees_all_equal(*(expert(state.replace(**mine), PARAMS) for state in (one, other)))
+    chex.assert_trees_all_equal(*(expert(changed(state, **mine), PARAMS) for state in (one, other)))
     np.testing.assert_array_equal(
         observe(one, PARAMS), [[0, 1, 0, 1, 0, 0, 3, 1, 3, 1], [1, 0, 2, 0, 0, 0, 2, 1, 3, 2]]
     )
@@ -64,17 +70,24 @@ def test_order_of_dice_is_not_seen_in_arrays():
 def test_bids_neither_fall_nor_stay():
     _, state = RESET(KEY, PARAMS)
     assert LEGAL(state, PARAMS).tolist() == [True] * 36 + [False]
-    state = state.replace(quantity=np.int32(2), face=np.int32(4))
+    state = changed(state, quantity=np.int32(2), face=np.int32(4))
     legal = {ENV.action_names[i] for i in np.flatnonzero(LEGAL(state, PARAMS))}
     pairs = {(q, f) for q in range(2, 7) for f in range(4, 7)} - {(2, 4)}
     assert legal == {f"bid {q} {f}" for q, f in pairs} | {"call"}
-    state = state.replace(quantity=np.int32(6), face=np.int32(6))
+    state = changed(state, quantity=np.int32(6), face=np.int32(6))
     assert np.flatnonzero(LEGAL(state, PARAMS)).tolist() == [CALL]
 
 
 def test_dice_are_fair_and_as_many_as_are_left():
     keys = jax.random.split(KEY, 20_000)
-    dice = fetched(jax.vmap(lambda key: rules.roll(key, np.array([7, 1]), 7)))(keys)
+
+    def called(key):
+        """The dice after a call that costs seat 1 its second die."""
+        dice = jnp.array([[1] * 7, [1, 1, *[0] * 5]], jnp.uint8)
+        at = rules.initial(dice, 14).replace(quantity=jnp.int32(1), face=jnp.int32(1))
+        return rules.play(at.replace(seat=jnp.int32(1)), 84, rules.throw(key, 7)).dice
+
+    dice = fetched(jax.vmap(called))(keys)
     assert np.all(dice[:, 1, 1:] == 0) and np.all(dice[:, 0] > 0) and np.all(dice[:, 1, 0] > 0)
     for hand in (dice[:, 0].reshape(-1), dice[:, 1, 0]):
         share = np.bincount(hand, minlength=7)[1:] / len(hand)
@@ -106,7 +119,7 @@ def test_the_expert_goes_by_the_chances(own, others, standing, action):
     _, state = RESET(KEY, PARAMS)
     state = with_dice(state, (own, (1,) * others))
     quantity, face = map(np.int32, standing)
-    assert int(EXPERT(state.replace(quantity=quantity, face=face), PARAMS)) == action
+    assert int(EXPERT(changed(state, quantity=quantity, face=face), PARAMS)) == action
 
 
 def test_quantities_may_be_bounded_otherwise():

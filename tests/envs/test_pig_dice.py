@@ -14,7 +14,7 @@ KEY = jax.random.key(0)
 
 
 def at(scores, total=0, actions=0, seat=0):
-    return rules.start()._replace(
+    return rules.initial()._replace(
         scores=jnp.array(scores, jnp.int32),
         total=jnp.int32(total),
         actions=jnp.int32(actions),
@@ -40,7 +40,7 @@ def at(scores, total=0, actions=0, seat=0):
 def test_ends(position, action, die, over, won):
     after = rules.play(position, jnp.int32(action), jnp.int32(die), 50, 25)
     assert bool(after.over) == over
-    assert (rules.ahead(after) & after.over).tolist() == [won == 0, won == 1]
+    assert (rules.returns(after) > 0).tolist() == [won == 0, won == 1]
 
 
 def test_dice_are_fair():
@@ -51,7 +51,7 @@ def test_dice_are_fair():
 
 def test_observations_are_ones_own():
     _, state = ENV.reset(KEY, PARAMS)
-    state = state.replace(position=at((10, 25), 5, actions=10, seat=1))
+    state = state.replace(game=at((10, 25), 5, actions=10, seat=1))
     np.testing.assert_allclose(
         ENV.observe(state, PARAMS), [[0.2, 0.5, 0.1, 0, 0.6], [0.5, 0.2, 0.1, 1, 0.6]], rtol=1e-6
     )
@@ -70,4 +70,4 @@ def test_observations_are_ones_own():
 )
 def test_the_expert_holds_at_20_and_races_at_the_limit(position, action):
     _, state = ENV.reset(KEY, PARAMS)
-    assert int(ENV.expert(state.replace(position=position), PARAMS)) == action
+    assert int(ENV.expert(state.replace(game=position), PARAMS)) == action

@@ -26,11 +26,11 @@ def replay(game, rounds, reward, **params_of):
         "KuhnPoker-v1", rounds=rounds, opener=1, pot_grows=False, reward=reward, **params_of
     )
     _, state = compiled(env, "reset")(KEY, params)
-    cards = np.array(state.cards)
+    cards = np.array(state.game.cards)
     for seen in [game["initial_state"], *(step["state"] for step in game["steps"])]:
         if seen["round"] <= rounds:
             cards[seen["round"] - 1] = seen["cards"]
-    state = state.replace(cards=cards)
+    state = state.replace(game=state.game.replace(cards=cards))
     step_of, total, legal = compiled(env), np.zeros(2), game["initial_state"]["legal"]
     for step in game["steps"]:
         assert int(env.mover(state, params)) == step["player"]
@@ -45,9 +45,9 @@ def replay(game, rounds, reward, **params_of):
             if "next_player" in step:
                 assert int(env.mover(state, params)) == step["next_player"]
                 assert int(state.errors) == step["error_count"]
-                assert int(state.round) == now["round"] - 1
+                assert int(state.game.round) == now["round"] - 1
                 # What a hand's antes have taken is not in our count.
-                np.testing.assert_array_equal(np.asarray(state.chips), np.add(now["chips"], 1))
+                np.testing.assert_array_equal(np.asarray(state.game.chips), np.add(now["chips"], 1))
             legal = now["legal"] if isinstance(now["legal"], list) else ["check", "bet"]
     return total, state, env, params
 
@@ -76,7 +76,7 @@ def test_spirals_games():
         if int(state.offender) < 0:
             winner = int(np.argmax(total))
             assert compiled(env, "is_success")(state, params)[winner]
-            fewer += int(state.chips[winner]) < int(state.chips[1 - winner])
+            fewer += int(state.game.chips[winner]) < int(state.game.chips[1 - winner])
     # The winner of the last hand wins the game, whatever went before.
     assert fewer > 0
 
@@ -88,10 +88,10 @@ def test_nobody_sees_the_others_card(name):
     observe, describe = compiled(env, "observe"), fetched(env.view.describe)
     for cards in itertools.permutations(range(3)):
         if name == "KuhnPoker-v1":
-            changed = state.replace(cards=np.array([cards[:2]], state.cards.dtype))
+            game = state.game.replace(cards=np.array([cards[:2]], np.int32))
         else:
-            hand = state.hand._replace(cards=2 * np.array(cards, state.hand.cards.dtype))
-            changed = state.replace(hand=hand)
+            game = state.game._replace(cards=2 * np.array(cards, np.int32))
+        changed = state.replace(game=game)
         for agent in range(2):
             seen = observe(changed, params)[agent]
             assert seen[:3].argmax() == cards[agent]
@@ -104,7 +104,7 @@ def test_nobody_sees_the_others_card(name):
 def test_kuhn_pays_what_is_bet():
     env, params = envs.make("KuhnPoker-v1")
     _, state = compiled(env, "reset")(KEY, params)
-    state = state.replace(cards=np.array([[0, 2]], state.cards.dtype))
+    state = state.replace(game=state.game.replace(cards=np.array([[0, 2]], np.int32)))
     for actions, chips in (
         ((0, 0), [-1, 1]),
         ((0, 1, 0), [-1, 1]),
@@ -123,7 +123,7 @@ def test_leduc_deals():
     for deal, pairs in (("cards", 1 / 5), ("ranks", 6 / 24)):
         env, params = envs.make("LeducPoker-v1", deal=deal)
         keys = jax.random.split(KEY, 4000)
-        cards = fetched(jax.vmap(env.initial, (0, None)))(keys, params).hand.cards
+        cards = fetched(jax.vmap(env.initial, (0, None)))(keys, params).game.cards
         assert all(len(set(row)) == 3 for row in cards.tolist())
         same = (cards[:, 0] // 2 == cards[:, 1] // 2).mean()
         assert abs(same - pairs) < 4 * np.sqrt(pairs * (1 - pairs) / len(cards))

@@ -109,12 +109,12 @@ def test_leduc_seat_0_opens_both_rounds():
 @pytest.mark.parametrize("a, b", list(itertools.product(range(4), repeat=2)))
 def test_trade_comm_pays_for_fitting_offers_that_can_be_kept(a, b):
     for items in itertools.product(range(2), repeat=2):
-        state = trade_comm.initial(np.array(items))
+        state = trade_comm.initial(np.array(items), 2)
         for action in (0, 1, 2 + a, 2 + b):
-            assert trade_comm.legal(state, 2)[action]
+            assert trade_comm.legal(state)[action]
             state = trade_comm.play(state, action)
         fits = (a // 2, b // 2) == items and (a % 2, b % 2) == items[::-1]
-        np.testing.assert_array_equal(trade_comm.returns(state, 2), [fits, fits])
+        np.testing.assert_array_equal(trade_comm.returns(state), [fits, fits])
 
 
 @pytest.mark.parametrize(

@@ -407,7 +407,7 @@ class TicTacToe(Board):
 
 class Nim(Game):
     def position(self, play, state):
-        return {"piles": state.piles.tolist()}
+        return {"piles": state.game.piles.tolist()}
 
 
 class PigDice(Game):
@@ -421,12 +421,12 @@ class PigDice(Game):
     def key(self, state, told):
         # A 1 is not listed: the turn passes, or ends the game with the turn's total as it was.
         now = told["state"]
-        added = now["turn_total"] > int(state.position.total)
+        added = now["turn_total"] > int(state.game.total)
         return self.keys[int(now["turn_rolls"][-1].strip("'")) if added else 1]
 
     def position(self, play, state):
-        scores = state.position.scores.tolist()
-        return {"scores": scores, "turn_total": int(state.position.total)}
+        scores = state.game.scores.tolist()
+        return {"scores": scores, "turn_total": int(state.game.total)}
 
     def boards(self, told):
         # The list of rolls is left out.
@@ -435,7 +435,7 @@ class PigDice(Game):
     def shown(self, play, before, after, told):
         yield from super().shown(play, before, after, told)
         if not told["done"]:
-            yield int(after.position.actions), told["turn"]
+            yield int(after.game.actions), told["turn"]
 
 
 class LiarsDice(Game):
@@ -443,15 +443,15 @@ class LiarsDice(Game):
         return self.dealt(super().start(play, game), game["initial_state"])
 
     def dealt(self, state, position):
-        count = state.dice.shape[1]
+        count = state.game.dice.shape[1]
         hands = [[*hand, *[0] * (count - len(hand))] for hand in position["dice"]]
-        return state.replace(dice=np.array(hands, np.uint8))
+        return state.replace(game=state.game.replace(dice=np.array(hands, np.uint8)))
 
     def position(self, play, state):
         if int(state.offender) >= 0:
             return {}
-        bid = {"quantity": int(state.quantity), "face_value": int(state.face)}
-        return {"remaining": liars_dice.remaining(state.dice).tolist(), "current_bid": bid}
+        bid = {"quantity": int(state.game.quantity), "face_value": int(state.game.face)}
+        return {"remaining": liars_dice.remaining(state.game.dice).tolist(), "current_bid": bid}
 
     def boards(self, told):
         return []
@@ -459,13 +459,13 @@ class LiarsDice(Game):
     def shown(self, play, before, after, told):
         yield from super().shown(play, before, after, told)
         if int(after.offender) < 0 and told["state"]["last_bidder"] is not None:
-            yield int(after.seat), 1 - told["state"]["last_bidder"]
+            yield int(after.game.seat), 1 - told["state"]["last_bidder"]
         # New dice are thrown after calls only.
-        if int(after.quantity) or int(after.errors):
-            yield after.dice.tolist(), before.dice.tolist()
+        if int(after.game.quantity) or int(after.errors):
+            yield after.game.dice.tolist(), before.game.dice.tolist()
         # The round's line, and that on the last bid.
         lines = {kind: text for _, kind, text in told["new_messages"]}
-        said, last = play.tell(before, told["player"]), int(before.quantity) > 0
+        said, last = play.tell(before, told["player"]), int(before.game.quantity) > 0
         yield said.count("\n"), 2 + last
         if board := lines.get("GAME_BOARD"):
             yield said[: len(board)], board

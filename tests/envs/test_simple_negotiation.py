@@ -93,7 +93,12 @@ def begin(kind, game):
     first = game["initial_state"]
     stock = np.array(rows(first["resources"], kind), np.int32)
     values = np.array(first.get("values", rules.SPIRAL_VALUES), np.int32)
-    return state.replace(start=stock, values=values, market=opening(stock))
+    return changed(state, start=stock, values=values, market=opening(stock))
+
+
+def changed(state, **fields):
+    """The state with other fields of the rules' state."""
+    return state.replace(game=state.game.replace(**fields))
 
 
 @pytest.mark.parametrize(("kind", "number"), RECORDED)
@@ -103,7 +108,7 @@ def test_recorded_games_by_the_rules(kind, number):
     params, respond = make(kind)[1], programs(kind)[1]
     allowance = params.illegal_allowance
     state = begin(kind, game)
-    market, errors, turn, lost = state.market, 0, 0, False
+    market, errors, turn, lost = state.game.market, 0, 0, False
     for step in game["steps"]:
         assert step["player"] == turn % 2
         reply = recorded.wrapped(step["action"]) if kind == "textarena" else step["action"]
@@ -112,7 +117,7 @@ def test_recorded_games_by_the_rules(kind, number):
         errors += int(wrong)
         lost = errors > allowance
         check_market(market, step["state"], kind)
-        gains = gains_of(market, state.start, state.values)
+        gains = gains_of(market, state.game.start, state.game.values)
         np.testing.assert_array_equal(gains, changes_of(step["state"]))
         assert step["done"] == (lost or turn + 1 == params.turns)
         if not wrong:
@@ -149,7 +154,7 @@ def test_recorded_games_by_the_environment(kind, number):
         assert int(env.mover(state, params)) == step["player"]
         _, state, reward, terminated, info = step_env(KEY, state, np.int32(action), params)
         total += reward
-        check_market(state.market, step["state"], kind)
+        check_market(state.game.market, step["state"], kind)
         assert bool(terminated) == step["done"]
     assert total.tolist() == (game.get("rewards") or game["spiral_rewards"])
     assert not (np.any(info["success"]) and int(info["offender"]) >= 0)
@@ -213,8 +218,8 @@ def test_who_may_accept_and_what_closes_an_offer():
 def test_a_forgiven_error_on_the_last_turn_ends_the_game_on_the_balance():
     env, params = make("textarena")
     _, state = reset_of("textarena")(KEY, params)
-    moved = state.market.stock + np.array([[1], [-1]], np.int32)
-    state = state.replace(turn=np.int32(10), market=state.market._replace(stock=moved))
+    moved = state.game.market.stock + np.array([[1], [-1]], np.int32)
+    state = changed(state, turn=np.int32(10), market=state.game.market._replace(stock=moved))
     _, after, reward, terminated, info = programs("textarena")[0](KEY, state, -1, params)
     assert bool(terminated) and reward.tolist() == [1, -1]
     assert int(info["offender"]) == -1 and info["success"].tolist() == [True, False]
@@ -224,7 +229,7 @@ def test_a_forgiven_error_on_the_last_turn_ends_the_game_on_the_balance():
 def test_stocks_and_values_are_drawn_within_textarenas_ranges():
     env, params = make("textarena")
     state = fetched(jax.vmap(env.initial, (0, None)))(jax.random.split(KEY, 2000), params)
-    stock, values = np.asarray(state.start), np.asarray(state.values)
+    stock, values = np.asarray(state.game.start), np.asarray(state.game.values)
     assert stock.min() == 5 and stock.max() == 25
     assert values.min((0, 1)).tolist() == [5, 8, 12, 20, 32]
     assert values.max((0, 1)).tolist() == [6, 12, 18, 30, 40]
@@ -254,15 +259,17 @@ def test_actions_are_offers_and_back(kind):
 def test_each_sees_only_its_own_goods_and_values():
     env, params = make("textarena")
     _, state = reset_of("textarena")(KEY, params)
-    market = state.market._replace(proposer=np.int32(1), give=state.start[1], ask=state.start[0])
-    state = state.replace(market=market)
+    start, market = state.game.start, state.game.market
+    market = market._replace(proposer=np.int32(1), give=start[1], ask=start[0])
+    state = changed(state, market=market)
     observe, describe = fetched(env.observe), fetched(lambda s, p: env.describe(s, p).fragments)
     for seat in range(2):
         mine = np.arange(2)[:, None] == seat
         hide = lambda rows, mine=mine: np.where(mine, rows, np.int32(1))  # noqa: E731
-        hidden = state.replace(
-            start=hide(state.start),
-            values=hide(state.values),
+        hidden = changed(
+            state,
+            start=hide(state.game.start),
+            values=hide(state.game.values),
             market=market._replace(stock=hide(market.stock)),
         )
         for look in (observe, describe):
@@ -283,7 +290,7 @@ def test_experts_trade_all_that_both_gain_from_where_values_are_public():
     assert said[:5] == [
         *("offer 8 wood for 8 gold", "accept", "offer 2 wood for 2 gold", "accept", "pass")
     ]
-    gains = gains_of(state.market, state.start, state.values)
+    gains = gains_of(state.game.market, state.game.start, state.game.values)
     assert gains.tolist() == [100, 100] and not total.any()
 
 
@@ -352,7 +359,7 @@ def test_offers_in_words_with_two_resources():
         # SPIRAL's seat 1 trades 7 gold for 4 wood and has 3 left: the second half is an error.
         _, state, _, terminated, info = step(KEY, state, jnp.int32(read(said)), params)
     assert bool(terminated) and int(info["offender"]) == 1
-    assert state.market.stock.tolist() == [[6, 17], [14, 3]]
+    assert state.game.market.stock.tolist() == [[6, 17], [14, 3]]
 
 
 def test_what_is_said_of_a_negotiation():

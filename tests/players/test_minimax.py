@@ -17,7 +17,7 @@ def test_tic_tac_toe_is_solved_as_by_recursion():
     env, params = envs.make("TicTacToe-v1")
     positions, value, best = minimax.solve(env, params)
     assert len(value) == 5478 and value[0] == 0
-    marks = positions.state.marks
+    marks = positions.state.game.marks
     own = marks[np.arange(5478), positions.mover]
     other = marks[np.arange(5478), 1 - positions.mover]
     table = best_moves()[own, other][:, None] >> np.arange(9) & 1 == 1
@@ -30,7 +30,7 @@ def test_nim_is_solved_by_nim_sums():
     """Bouton's theorem: who moves wins where the nim-sum is not 0, by making it 0."""
     env, params = envs.make("Nim-v1", piles=(3, 4, 2))
     positions, value, best = minimax.solve(env, params)
-    piles = positions.state.piles
+    piles = positions.state.game.piles
     going = positions.running
     total = np.bitwise_xor.reduce(piles, axis=1)
     np.testing.assert_array_equal(value[going], np.where(total[going] != 0, 1.0, -1.0))
@@ -62,7 +62,7 @@ def test_a_search_that_ends_early_sees_what_comes_until_then():
     keys = jax.random.split(jax.random.key(1), 32)
     state = env.initial(keys[0], params)
     for marks, depth, square in (((0b011, 0b11000), 1, 2), ((0b011, 0b10000), 2, 2)):
-        at = state.replace(marks=jnp.array(marks, jnp.int32))
+        at = env.at(state.game._replace(marks=jnp.array(marks, jnp.int32)))
         choose = minimax.make_minimax(env, params, depth=depth)
         played = jax.jit(jax.vmap(choose, (None, None, 0)))(at, True, keys)
         np.testing.assert_array_equal(played, square)

@@ -51,7 +51,11 @@ def moves(name, state_of, simulations, keys=16, **options):
 
 def test_it_wins_where_it_can_and_blocks_where_it_must():
     for marks in ((0b000000011, 0b000011000), (0b000000011, 0b000010000)):
-        played = moves("TicTacToe-v1", lambda s, m=marks: s.replace(marks=jnp.array(m)), 200)
+        played = moves(
+            "TicTacToe-v1",
+            lambda s, m=marks: s.replace(game=s.game._replace(marks=jnp.array(m))),
+            200,
+        )
         np.testing.assert_array_equal(played, 2)
 
 
@@ -60,7 +64,7 @@ def test_chance_is_drawn_anew_in_each_simulation():
     nothing in hand, a hold only passes the turn."""
 
     def with_total(total):
-        return lambda s: s.replace(position=s.position._replace(total=jnp.int32(total)))
+        return lambda s: s.replace(game=s.game._replace(total=jnp.int32(total)))
 
     options = {"target": 12, "turn_limit": 20, "max_steps_in_episode": 40}
     assert (moves("PigDice-v1", with_total(12), 60, **options) == 1).all()

@@ -105,7 +105,7 @@ def test_replies_that_are_no_commands_are_forgiven_once_and_then_lose():
 def test_whoever_moves_reads_its_own_view():
     env, params = envs.make("KuhnPoker-v1")
     state = env.initial(jax.random.key(0), params)
-    state = state.replace(cards=jnp.array([[0, 2]]))
+    state = state.replace(game=state.game.replace(cards=jnp.array([[0, 2]])))
     assert env.num_acting == 1
 
     def agent_of(state):

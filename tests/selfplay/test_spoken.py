@@ -55,7 +55,7 @@ def test_what_was_sampled_has_the_probability_of_the_table(name, constrained):
 
     def keep(notes, turn):
         state = turn.before.state
-        return notes, (state.cards[:, 0], state.actions, turn, turn.decision.logp)
+        return notes, (state.game.cards[:, 0], state.game.actions, turn, turn.decision.logp)
 
     @jax.jit
     def play():

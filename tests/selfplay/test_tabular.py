@@ -13,6 +13,7 @@ import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import envs
 from agentrl import selfplay
 from agentrl.selfplay import sequence_form as library
 from agentrl.selfplay.games import sequence_form
@@ -24,6 +25,8 @@ TABULAR = [
     ("KuhnPoker-v1", {"players": 3}),
     ("LeducPoker-v1", {}),
     ("TradeComm-v1", {}),
+    ("Nim-v1", {"piles": (1, 2, 2)}),
+    ("LiarsDice-v1", {"max_quantity": 1}),
 ]
 
 
@@ -212,10 +215,50 @@ def test_states_show_what_the_rows_say():
     assert [s[0] for s in form.infostates] == [str(c) for c in cards]
 
 
+def test_positions_without_a_past_are_told_apart_by_what_the_player_did():
+    """Two piles of 1 and 2: one object of pile 1 can be left after either of two first moves."""
+    form = sequence_form("Nim-v1", piles=(1, 2))
+    second = [f"1 2 > {move}" for move in ("0 > 0 1", "1 > 0 1", "1 > 1 0")]
+    assert form.infostates == ("1 2", *second, "0 2", "1 1", "1 0")
+    assert form.player.tolist() == [0, 0, 0, 0, 1, 1, 1]
+    assert [len(rows) for rows in form.levels] == [4, 3] and len(form.sequences) == 5
+
+
+@pytest.mark.parametrize("piles, first", [((1, 2), 1), ((2, 2), -1), ((1, 2, 3), -1)])
+def test_nim_is_won_by_nim_sums(piles, first):
+    """The expert in both seats is an equilibrium; its value is Bouton's."""
+    env, params = envs.make("Nim-v1", piles=piles)
+    form = sequence_form("Nim-v1", piles=piles)
+    states = jax.vmap(env.at)(form.states)
+    action = jax.jit(jax.vmap(env.expert, (0, None)))(states, params)
+    policy = np.eye(form.legal.shape[1])[np.asarray(action)]
+    assert selfplay.nash_conv("Nim-v1", policy, piles=piles) == 0
+    returns = selfplay.expected_returns("Nim-v1", policy, piles=piles)
+    assert returns.tolist() == [first, -first]
+
+
+def test_liars_dice_with_one_die_each():
+    """One face at a time, quantities up to 1: seat 0 bids, then each raises or calls. A bid of its
+    own face is always true, so who calls it loses."""
+    form = sequence_form("LiarsDice-v1", max_quantity=1)
+    names = dict(zip(form.infostates, form.legal.tolist(), strict=True))
+    assert names["3 against 1, 0 of 0"] == [True] * 6 + [False]
+    honest = [p == 0 and ">" not in n for p, n in zip(form.player, form.infostates, strict=True)]
+    policy = sf.uniform(form)
+    for row in np.flatnonzero(honest):
+        policy[row] = np.eye(7)[int(form.infostates[row][0]) - 1]
+    for row in np.flatnonzero(form.player == 1):
+        policy[row] = np.eye(7)[6]
+    returns = selfplay.expected_returns("LiarsDice-v1", policy, max_quantity=1)
+    np.testing.assert_allclose(returns, [1, -1], atol=1e-12)
+
+
 def test_errors():
     uniform = sf.uniform(sequence_form("KuhnPoker-v1"))
     with pytest.raises(ValueError, match="no tabular game 'Chess-v1'"):
         selfplay.infostates("Chess-v1")
+    with pytest.raises(ValueError, match="expected at most 200000 histories"):
+        selfplay.infostates("Nim-v1", piles=(9, 9, 9))
     with pytest.raises(ValueError, match="players=1; expected at least 2"):
         selfplay.infostates("KuhnPoker-v1", players=1)
     with pytest.raises(ValueError, match=r"shape \(11, 2\): expected \(12, 2\)"):

@@ -14,6 +14,7 @@ import numpy as np
 from programs import fetched
 
 import envs
+from envs.game import GameParams
 from envs.text import join, make_grammar, parse
 
 KEY, BATCH = jax.random.key(0), 256
@@ -41,7 +42,7 @@ make = functools.cache(fresh)
 
 def changed(params, **changes):
     """Params with other values; those of what a wrapper wraps are changed there."""
-    if hasattr(params, "base"):
+    if hasattr(params, "base") and not isinstance(params, GameParams):
         return params.replace(base=changed(params.base, **changes))
     return params.replace(**changes)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from envs.frozen_lake import rules as frozen_lake
 from envs.frozen_lake.env import FrozenLakeState
+from envs.nim import rules as nim_rules
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
 
@@ -80,7 +81,8 @@ def connect_four(env, reply, bet=False):
 def nim(env, reply, bet=False):
     found = search(r"\[\s*(\d+)\s+(\d+)\s*\]", reply)
     pair = (int(found[1]), int(found[2])) if found else None
-    return env.pairs.index(pair) if pair in env.pairs else -1
+    moves = nim_rules.pairs(env.piles)
+    return moves.index(pair) if pair in moves else -1
 
 
 def liars_dice(env, reply, bet=False):

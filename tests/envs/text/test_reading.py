@@ -49,7 +49,11 @@ def world(name, wording="compact"):
     """(env, params, first state, one after a bet) of a game."""
     env, params = envs.make(name, wording=wording, **OPTIONS.get(name, {}))
     first = env.initial(KEY, params)
-    bet = first.replace(actions=jnp.array([1, -1, -1, -1])) if name == "KuhnPoker-v1" else first
+    bet = (
+        first.replace(game=first.game.replace(actions=jnp.array([1, -1, -1, -1])))
+        if name == "KuhnPoker-v1"
+        else first
+    )
     return env, params, first, bet
 
 
@@ -105,11 +109,12 @@ def test_recorded_negotiations_are_played_by_their_replies():
             *_, give, ask = negotiation(told["action"])
             on_both += bool(np.any((give > 0) & (ask > 0)))
             _, state, reward, terminated, _ = step(KEY, state, jnp.int32(action), params)
-            check_market(state.market, told["state"], "textarena")
+            check_market(state.game.market, told["state"], "textarena")
             total += reward
             assert bool(terminated) == told["done"]
             if not told["done"]:
-                assert (int(state.errors), int(state.turn)) == (told["error_count"], told["turn"])
+                counts = int(state.errors), int(state.game.turn)
+                assert counts == (told["error_count"], told["turn"])
             replies += 1
         assert total.tolist() == game["rewards"]
     assert replies == 216 and on_both > 20
