@@ -159,6 +159,8 @@ class Rows(struct.PyTreeNode):
     asked: bool[R, L], the policy is asked here what it believes; answer: i32[R, L], the truth.
     role: i32[R], who acts, as the policy is told: the stream's role for what a language policy has
       of each; the agent's number for a policy over arrays, whose networks are named by agents.
+    output_head: i32[R, L], which of a language policy's output heads the position is scored by; -1,
+      or None everywhere: the mixture that it sampled from.
     speaker: i32[R, L], where several roles write one transcript, that of the position's turn.
     """
 
@@ -177,6 +179,7 @@ class Rows(struct.PyTreeNode):
     answer: jax.Array | None = None
     role: jax.Array | None = None
     speaker: jax.Array | None = None
+    output_head: jax.Array | None = None
 
     def head(self, length: int) -> "Rows":
         """The first `length` positions of each row."""

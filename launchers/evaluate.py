@@ -8,8 +8,10 @@ that environment instead, with its default options, if the policy has its words 
 --seed alone, so every checkpoint, method and run gets the same ones. Prints a table, also of
 success per kind of task if the environment has kinds, and writes eval/update_N.json into the run's
 directory, or eval/ENV/update_N.json if ENV is not the run's only environment or has other options.
---turns=5,10 also prints what would be left of the success had the policy's episodes been cut after
-so many turns.
+--policy=temperature=0.5 changes an option of how the run's policy acts, and may be given several
+times (--policy="head_weights=[1,0]"); then the record is in a folder of its own, too. --turns=5,10
+also prints what would be left of the success had the policy's episodes been cut after so many
+turns.
 """
 
 import json
@@ -25,6 +27,9 @@ from launchers import cli
 _WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run.")
 _ENV = flags.DEFINE_string("env", None, "Another environment than the run's own.")
 _OPTIONS = flags.DEFINE_list("options", [], "KEY=VALUE of the environment, to override the run's.")
+_POLICY = flags.DEFINE_multi_string(
+    "policy", [], "KEY=VALUE of the policy, to override the run's; with the same parameters."
+)
 _EPISODES = flags.DEFINE_integer(
     "episodes", 1024, "Number of tasks.", lower_bound=2, upper_bound=cli.MOST_TASKS
 )
@@ -51,11 +56,16 @@ def main(argv: list[str]) -> None:
     try:
         files.check(workdir)  # before minutes of play
         run = restored.load(workdir, _UPDATE.value)
-        if _ENV.value is not None and _OPTIONS.value:
-            raise ValueError("--options change the run's own environment: leave --env out")
+        if sum(map(bool, (_ENV.value is not None, _OPTIONS.value, _POLICY.value))) > 1:
+            raise ValueError(
+                "--options and --policy change the run's own environment or policy: of --env, "
+                "--options and --policy give one"
+            )
         tasks = run.experiment.tasks if _ENV.value is None else restored.elsewhere(run, _ENV.value)
         if _OPTIONS.value:
             tasks = restored.otherwise(run, _OPTIONS.value)
+        if _POLICY.value:
+            tasks = restored.acting(run, _POLICY.value)
         _check_turns(tasks)
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)

@@ -8,8 +8,15 @@ A run whose metrics are named cost/PRICE and quality/PRICE (component trade_off)
 price, another one the point of its two metrics. Points are means over the last tenth of a run's
 updates, for each seed; the area is that of one front through the points of all runs of a seed,
 within --most_cost and --least_quality, with Student's 95 % interval over seeds.
+
+    python -m launchers.front --workdirs=runs/desk_heads --evaluated --most_cost=7
+
+With --evaluated the points are a run's evaluations instead (`launchers.evaluate`), in its own
+environment, in others, with other options or with other ones of its policy, each at the newest
+checkpoint that was: length against success.
 """
 
+import json
 import pathlib
 
 import numpy as np
@@ -20,6 +27,7 @@ from launchers import cli
 _WORKDIRS = flags.DEFINE_list("workdirs", [], "Directories of runs, separated by commas.")
 _COST = flags.DEFINE_string("cost", "cost", "Metric of which less is better.")
 _QUALITY = flags.DEFINE_string("quality", "quality", "Metric of which more is better.")
+_EVALUATED = flags.DEFINE_bool("evaluated", False, "A point per evaluation, length and success.")
 _MOST = flags.DEFINE_float("most_cost", None, "Cost up to which the area counts.")
 _LEAST = flags.DEFINE_float("least_quality", 0.0, "Quality from which on the area counts.")
 
@@ -33,7 +41,8 @@ def main(argv: list[str]) -> None:
     try:
         points = {}
         for name in _WORKDIRS.value:
-            points |= _points(runs.load([pathlib.Path(name)])[0])
+            path = pathlib.Path(name)
+            points |= _evaluated(path) if _EVALUATED.value else _points(runs.load([path])[0])
     except (ValueError, OSError) as error:
         cli.fail(error)
     seeds = min(cost.size for cost, _ in points.values())
@@ -64,6 +73,22 @@ def _points(run):
         run.name + suffix: tuple(run.final(x + suffix) for x in (_COST.value, _QUALITY.value))
         for suffix in suffixes
     }
+
+
+def _evaluated(workdir):
+    """{name: (mean length, success), f64[seeds] each} of a run's evaluations."""
+    points = {}
+    found = (workdir / "eval").rglob("update_*.json")
+    for path in sorted(found, key=lambda path: (str(path.parent), path.name)):
+        record = json.loads(path.read_text())
+        name = str(path.parent.relative_to(workdir.parent)).replace("/eval", "", 1)
+        played = [record["per_seed"][str(seed)] for seed in record["seeds"]]
+        points[name] = tuple(
+            np.array([np.mean(x[column]) for x in played]) for column in ("length", "success")
+        )
+    if not points:
+        raise ValueError(f"{workdir} has no evaluations: run launchers.evaluate on it")
+    return points
 
 
 if __name__ == "__main__":

@@ -251,11 +251,12 @@ def _check_adapters(config, policy: "AnyPolicy", played: int) -> None:
             f"it to {played}, or to 1 for one adapter for all roles"
         )
     scratch = policy.load is None and not config.policy.get("rehearsal")
-    if policy.adapters.entries and scratch and not config.init_from:
-        rank = config.policy.get("lora_rank")
+    rank, heads = config.policy.get("lora_rank"), config.policy.get("output_heads")
+    if (policy.adapters.entries or heads) and scratch and not config.init_from:
+        option, what = ("lora_rank", "adapters") if rank else ("output_heads", "heads")
         raise ValueError(
-            f"config.policy.lora_rank={rank} without config.init_from: adapters on random weights "
-            "that stay; name the run whose parameters they are for, or set 0"
+            f"config.policy.{option}={rank or heads} without config.init_from: {what} on random "
+            "weights that stay; name the run whose parameters they are for, or set 0"
         )
 
 

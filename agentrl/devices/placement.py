@@ -27,6 +27,7 @@ _COLUMNS, _ROWS = ("fsdp", "tensor"), ("tensor", "fsdp")
 _MATRICES = {
     "embed_tokens": ("tensor", "fsdp"),  # [V, D]
     "lm_head": _COLUMNS,
+    "output_heads": _COLUMNS,
     "q_proj": _COLUMNS,
     "k_proj": _COLUMNS,
     "v_proj": _COLUMNS,

@@ -367,6 +367,17 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "tasks",
             "exp of the entropy of the distribution",
         ),
+        "task_group/share/{group}": ("Tasks of group {group}", "share", "of those drawn"),
+        "task_group/success/{group}": (
+            "Success in group {group}",
+            "share",
+            "of attempts, or their mean return",
+        ),
+        "task_group/potential/{group}": (
+            "Learning potential of group {group}",
+            "",
+            "standard deviation over mean of a task's outcomes",
+        ),
         "bank/admitted": ("Admitted results", "share", "of all results of all teams"),
         "bank/used": ("Recalled entries", "share", "of the entries, by another team"),
         "bank/gain": ("Gain by an entry", "reward", "outcome less that without the entry"),

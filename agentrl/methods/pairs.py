@@ -8,7 +8,7 @@ from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import returns_of, stream_rows
 from agentrl.streams import PerTurn, Rows, Streams
 
-BY = ("return", "judgement")
+BY = ("return", "judgement", "turns", "cost")
 REJECTED = ("worst", "lower")
 
 
@@ -108,6 +108,7 @@ def pairs(
     rejected: str = "worst",
     source: str = "rollout",
     count: int = 0,
+    head: int | None = None,
 ) -> Component:
     """Source of its own name: in turn the best and the worst episode of each group.
 
@@ -120,23 +121,31 @@ def pairs(
     Args:
       margin: >= 0.
       by: "return"; or "judgement" (StepORLM): where the returns are equal, the share of turns that
-        config.rollout.judge scores above 0 decides.
+        config.rollout.judge scores above 0 decides; or "turns" or "cost", the fewer the better
+        (`Streams.cost` of a language policy are the tokens that it wrote).
       rejected: the "worst" of the group, or any that is "lower" than the best (PAPRIKA).
       source: of the episodes; of another one than "rollout", such as a component
         `agentrl.trajectories.file`, groups are the file's. Where no term reads the rollout, nothing
         is played.
       count: pairs drawn per update, of groups with two different returns; 0: one of each group, and
         of another source than the rollout as many as it has streams, most of them not trained.
+      head: the output head (config.policy.output_heads) that the pairs are scored by, and so train;
+        None: the mixture that is sampled from. MAH-DPO has one such source, and one term
+        `losses.dpo` with weight alpha_i, per objective and head: the terms add up to
+        sum_i alpha_i L_i, an objective without pairs in a batch has no part in it, and the
+        reference is the same head's.
 
     Raises:
       ValueError: rollouts without groups, or several rows of text per stream; unknown words;
-        nothing that judges turns.
+        nothing that judges turns; nothing that counts cost; no such head.
 
     References:
       Xiong et al. (2024), https://arxiv.org/abs/2409.02392 (code ae1e642 read): one random right
       and one random wrong trajectory per task. StepORLM (2025), https://arxiv.org/abs/2509.22558,
       from notes; there the shares are of a process reward model that learns from the solver's
       answers, and of all pairs of a group. PAPRIKA (2025), https://arxiv.org/abs/2502.17543.
+      MAH-DPO (2025), https://arxiv.org/abs/2510.01167 (code pearls-lab/multiobj-align 5060d1a, from
+      notes): there pairs are data; here they are the policy's own.
     """
     check_range("config.components.pairs.margin", margin, 0.0)
     for option, given, known in (("by", by, BY), ("rejected", rejected, REJECTED)):
@@ -148,12 +157,13 @@ def pairs(
     if by == "judgement":
         check_judged(setup, "pairs")
     _check_source(setup, source, by)
+    _check_head(setup, head)
     rollout = setup.rollout
 
     def make(context, sources):
         streams, rows = sources[source]
         rows = stream_rows(rows, streams)
-        returns = returns_of(streams)
+        returns = _scores(streams, by)
         group, roles = streams.group, max(1, rollout.roles)
         if streams.role is not None:
             group = group * roles + streams.role
@@ -167,10 +177,13 @@ def pairs(
         if count:
             drawn = some_of(learnt, count, jax.random.fold_in(context.key, 1))
             best, worse, learnt = best[drawn], worse[drawn], learnt[drawn]
-        return in_pairs(streams, rows, best, worse, learnt)
+        streams, rows = in_pairs(streams, rows, best, worse, learnt)
+        if head is not None:
+            rows = rows.replace(output_head=jnp.full(rows.tokens.shape, head, jnp.int32))
+        return streams, rows
 
     def annotate(context, streams, rows):
-        returns, other = returns_of(streams), jnp.arange(streams.mask.shape[0]) ^ 1
+        returns, other = _scores(streams, by), jnp.arange(streams.mask.shape[0]) ^ 1
         # Of pairs; of the rollout's own streams it means nothing, and nothing reads it.
         other = jnp.minimum(other, other.shape[0] - 1)
         weight = (returns != returns[other]) * 1.0
@@ -183,13 +196,37 @@ def pairs(
     return Component(source=made, annotate=annotate, fills=("pair_weight",))
 
 
+def _scores(streams: Streams, by: str) -> jax.Array:
+    """What the streams are compared by, f32[N]: more is better."""
+    if by == "turns":
+        return -jnp.sum(streams.mask, axis=1).astype(jnp.float32)
+    if by == "cost":
+        assert streams.cost is not None  # `_check_source`
+        return -jnp.sum(jnp.where(streams.mask, streams.cost, 0.0), axis=1)
+    return returns_of(streams)
+
+
+def _check_head(setup: Setup, head: int | None) -> None:
+    """ValueError unless the policy has this output head, or none is named."""
+    heads = setup.policy.config.output_heads if setup.policy.reads_text else 0
+    if head is not None and not 0 <= head < heads:
+        raise ValueError(
+            f"config.components.pairs.head={head}: expected 0 to {heads - 1}, of "
+            "config.policy.output_heads of a language policy, or None for what is sampled from"
+        )
+
+
 def _check_source(setup: Setup, source: str, by: str) -> None:
     """ValueError for episodes of which no pairs can be made."""
+    if by == "cost" and source == "rollout" and "cost" not in setup.rollout.provides:
+        raise ValueError(
+            "config.components.pairs.by='cost': this rollout counts none; use a language policy"
+        )
     if source != "rollout":
-        if by != "return":
+        if by not in ("return", "turns"):
             raise ValueError(
-                f"config.components.pairs.source={source!r} with by={by!r}: only turns of the "
-                "rollout are judged; use by='return'"
+                f"config.components.pairs.source={source!r} with by={by!r}: only the rollout's "
+                "turns are judged, and their cost counted; use by='return'"
             )
         return
     if "group" not in setup.rollout.provides:

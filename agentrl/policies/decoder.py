@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.devices.placement import BATCH, gathered, place, platform
-from agentrl.policies import block, layers, lora
+from agentrl.policies import block, layers, lora, output_heads
 from agentrl.policies.attention import attend, attend_causal, attend_flash, span, visible
 from agentrl.policies.cache import Cache as Cache
 from agentrl.policies.cache import decode_unroll, write
@@ -88,6 +88,11 @@ def init(key: jax.Array, config: DecoderConfig) -> Params:
     if c.value_heads:
         kernel = outer(c.width, c.value_heads)
         params["value_head"] = {"kernel": kernel, "bias": jnp.zeros(c.value_heads)}
+    if c.output_heads:
+        head_key = jax.random.fold_in(key, 1)
+        params[output_heads.ENTRY] = output_heads.init(
+            head_key, c.output_heads, c.width, c.vocab_size
+        )
     if c.lora_rank:
         params |= lora.init(jax.random.fold_in(key, 0), params["layers"], c)
     return params
@@ -127,6 +132,9 @@ def cast(params: Params, config: DecoderConfig) -> Params:
         return x.astype(config.dtype) if is_matrix else x
 
     out = gathered(jax.tree_util.tree_map_with_path(one, params))
+    if config.output_heads:
+        mixture = output_heads.mixed(out[output_heads.ENTRY]["kernel"], _weights(config))
+        out = out | {output_heads.ENTRY: {"kernel": mixture}}
     parts = _decoded(out, config, separate=platform() == "cpu")
     return {k: v for k, v in out.items() if k not in lora.ENTRIES} | {"layers": parts}
 
@@ -208,14 +216,27 @@ def _forward(
     return None if first is None else normed(first), normed(x)
 
 
-def unembed(params: Params, config: DecoderConfig, hidden: jax.Array) -> jax.Array:
-    """Logits of hidden states: [..., D] -> f32[..., V]."""
+def _weights(config: DecoderConfig) -> tuple[float, ...]:
+    return output_heads.weights_of(config.output_heads, config.head_weights)
+
+
+def unembed(
+    params: Params, config: DecoderConfig, hidden: jax.Array, head: jax.Array | None = None
+) -> jax.Array:
+    """Logits of hidden states: [..., D] -> f32[..., V].
+
+    head: i32[...], which of the output heads says them; None, or -1: their mixture.
+    """
     x = hidden.reshape(-1, hidden.shape[-1]).astype(config.dtype)
     if config.tie_embeddings:
         kernel = params["embed_tokens"]["weight"].T
     else:
         kernel = params["lm_head"]["kernel"]
     out = jnp.matmul(x, kernel.astype(x.dtype), preferred_element_type=jnp.float32)
+    if config.output_heads:
+        head = None if head is None else jnp.broadcast_to(head, hidden.shape[:-1]).reshape(-1)
+        kernel = params[output_heads.ENTRY]["kernel"]
+        out = out + output_heads.logits(kernel, x, _weights(config), head)
     out = out.reshape(*hidden.shape[:-1], -1)
     cap = config.logit_soft_cap
     return out if cap is None else cap * jnp.tanh(out / cap)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 
+from agentrl.policies import output_heads
 from agentrl.policies.attention import RopeScaling
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -48,7 +49,9 @@ class DecoderConfig:
       layers have the window, one entry per layer (None: all of them).
     attention_soft_cap, logit_soft_cap: c tanh(x / c) of attention scores and of logits.
     tie_embeddings: logits come from the embedding matrix. embed_scale: factor of embeddings.
-    value_heads: outputs of `values`. lora_rank, lora_alpha, lora_targets, lora_roles: see
+    value_heads: outputs of `values`. output_heads, head_weights: heads over the hidden states and
+      their weights in the mixture that is sampled from, see `agentrl.policies.output_heads`; 0 for
+      the decoder's own alone. lora_rank, lora_alpha, lora_targets, lora_roles: see
       `agentrl.policies.lora`; rank 0 for none, lora_roles=1 for one adapter for all roles.
     lora_blocks, lora_profiles, lora_added, lora_added_for: blocks of one adapter with gates of the
       role, texts of the roles, further blocks and the roles that read them, see
@@ -94,6 +97,8 @@ class DecoderConfig:
     tie_embeddings: bool = True
     embed_scale: float = 1.0
     value_heads: int = 0
+    output_heads: int = 0
+    head_weights: tuple[float, ...] = ()
     lora_rank: int = 0
     lora_alpha: float = 16.0
     lora_targets: tuple[str, ...] = PROJECTIONS
@@ -144,6 +149,9 @@ class DecoderConfig:
                 )
         if self.value_heads < 0:
             raise ValueError(f"decoder value_heads={self.value_heads}: expected at least 0")
+        if self.output_heads < 0:
+            raise ValueError(f"decoder output_heads={self.output_heads}: expected at least 0")
+        output_heads.weights_of(self.output_heads, self.head_weights)
         wrong = [name for name in self.lora_targets if name not in PROJECTIONS]
         if self.lora_rank < 0 or wrong or not self.lora_targets:
             raise ValueError(

@@ -238,6 +238,8 @@ def canonical(config: DecoderConfig) -> DecoderConfig:
         query_scale=float(np.float32(scale)),
         embed_scale=float(np.float32(config.embed_scale)),
         value_heads=0,
+        output_heads=0,
+        head_weights=(),
         attention="blocks",
         remat=None,
         unroll=None,

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.policies import decoder, families, lora, tensor_files
+from agentrl.policies import decoder, families, lora, output_heads, tensor_files
 from agentrl.policies.decoder import DecoderConfig, Params
 from agentrl.policies.tensor_files import WeightsError
 
@@ -260,7 +260,7 @@ def save(
     directory = pathlib.Path(directory)
     if dtype is not None and dtype not in PARAM_DTYPES:
         raise ValueError(f"dtype={dtype!r}: expected one of {', '.join(PARAM_DTYPES)}")
-    config, params = lora.merge(params, config, role)
+    config, params = output_heads.merge(*lora.merge(params, config, role))
     content = _config_fields(config, source) | dict(fields or {})
     leaves = _checked(params, config)
     kinds = {dtype} if dtype else {str(value.dtype) for _, value in leaves}

@@ -15,6 +15,7 @@ from agentrl.policies.codec import CODECS, Codec, vocabulary
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.decoder_config import PROJECTIONS
 from agentrl.policies.formulas import Formula, parse
+from agentrl.policies.output_heads import ENTRY as HEADS
 from agentrl.policies.sampling import Sampling
 from agentrl.policies.scoring import Adapters, Scored, score_logits
 from agentrl.streams import Rows
@@ -144,23 +145,24 @@ class LanguagePolicy(NamedTuple):
         """
         config, read, told = self.config, rows.tokens[:, :-1], rows.tokens[:, 1:]
         legal = None if rows.legal is None else rows.legal[:, 1:]
+        of_head = None if rows.output_head is None else rows.output_head[:, 1:]
         needed = None if needed is None else needed[:, 1:]
-        head = {name: params[name] for name in ("embed_tokens", "lm_head") if name in params}
-        head = gathered(head)
+        said_by = ("embed_tokens", "lm_head", HEADS)
+        head = gathered({name: params[name] for name in said_by if name in params})
 
-        def scored(hidden, tokens, legal, needed):
+        def scored(hidden, tokens, legal, of_head, needed):
             value = jnp.zeros(hidden.shape[:2])
             if self.has_critic:
                 value = decoder.values(params, config, hidden)[..., 0]
-            arrays, width = (hidden, tokens, legal), config.vocab_size
+            arrays, width = (hidden, tokens, legal, of_head), config.vocab_size
             if needed is None:
                 out = in_chunks(functools.partial(of_logits, head), *arrays, width=width)
             else:
                 out = where_needed(of_logits, head, *arrays, needed=needed, width=width)
             return Scored(*out, value)
 
-        def of_logits(head, hidden, tokens, legal):
-            logits = decoder.unembed(head, config, hidden) / self.sampling.temperature
+        def of_logits(head, hidden, tokens, legal, of_head):
+            logits = decoder.unembed(head, config, hidden, of_head) / self.sampling.temperature
             if legal is not None:
                 logits = jnp.where(legal, logits, -jnp.inf)
             return score_logits(logits, tokens)
@@ -172,14 +174,16 @@ class LanguagePolicy(NamedTuple):
         shared = self.shared_positions(rows.tokens.shape[1])
         if not shared:
             role = rows.role if rows.speaker is None else rows.speaker[:, :-1]
-            out = scored(decoder.hidden(params, config, read, role=role), told, legal, needed)
+            hidden = decoder.hidden(params, config, read, role=role)
+            out = scored(hidden, told, legal, of_head, needed)
             return jax.tree.map(finished, out)
         opening = jnp.asarray(self.codec.opening, jnp.int32)
         first, rest = decoder.hidden_after(params, config, opening[:shared], read[:, shared:])
-        # Nothing is cut from the distribution outside of replies.
+        # Outside of replies nothing is cut from the distribution, and nothing is of one head.
         some = None if needed is None else jnp.any(needed[:, :shared], axis=0, keepdims=True)
-        first = scored(first, opening[None, 1 : shared + 1], None, some)
-        after = [None if x is None else x[:, shared:] for x in (told, legal, needed)]
+        first = scored(first, opening[None, 1 : shared + 1], None, None, some)
+        after = (told, legal, of_head, needed)
+        after = [None if x is None else x[:, shared:] for x in after]
         rest = scored(rest, *after)
 
         def together(first, rest):
@@ -240,7 +244,7 @@ def adapters_of(config: DecoderConfig) -> tuple[str, ...]:
 
 def frozen_entries(config: DecoderConfig, train: tuple[str, ...]) -> tuple[str, ...]:
     """Entries of the parameters that are frozen: with adapters all weights, and those adapters that
-    are not among `train`, if any are named.
+    are not among `train`, if any are named; with output heads the matrix that they differ from.
 
     Raises:
       ValueError: adapters to train that there are not.
@@ -251,7 +255,10 @@ def frozen_entries(config: DecoderConfig, train: tuple[str, ...]) -> tuple[str, 
             f"policy lora_train={train}: expected some of the adapters {', '.join(found) or 'none'}"
         )
     kept = tuple(name for name in found if train and name not in train)
-    return (*WEIGHTS, *kept) if found else ()
+    if found:
+        return (*WEIGHTS, *kept)
+    own = "embed_tokens" if config.tie_embeddings else "lm_head"
+    return (own,) if config.output_heads else ()
 
 
 def _codec_binding(
@@ -294,6 +301,8 @@ def transformer(
     remat: bool | None = None,
     unroll: int | None = None,
     decode_unroll: int | None = None,
+    output_heads: int = 0,
+    head_weights: tuple[float, ...] = (),
     lora_rank: int = 0,
     lora_alpha: float = ALPHA,
     lora_targets: tuple[str, ...] = PROJECTIONS,
@@ -321,6 +330,8 @@ def transformer(
         "(before search answer) (always think)"; "": none. enforce: draw only replies after which it
         can still be kept; False: only count those after which it cannot.
       remat, unroll, decode_unroll: see `agentrl.policies.decoder_config.DecoderConfig`.
+      output_heads, head_weights: heads on frozen output embeddings (config.init_from), and their
+        weights in the mixture that is sampled from, see `agentrl.policies.output_heads`; (): equal.
       lora_rank, ...: as in `agentrl.policies.pretrained`, on frozen parameters (config.init_from).
 
     Raises:
@@ -343,6 +354,8 @@ def transformer(
         head_dim=width // heads,
         hidden=hidden,
         value_heads=0 if critic == "none" else 1,
+        output_heads=output_heads,
+        head_weights=tuple(head_weights),
         lora_rank=lora_rank,
         lora_alpha=lora_alpha,
         lora_targets=tuple(lora_targets),

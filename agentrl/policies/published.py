@@ -20,6 +20,7 @@ from agentrl.policies.language import (
     frozen_entries,
     specified,
 )
+from agentrl.policies.output_heads import ENTRY as HEADS
 from agentrl.policies.sampling import Sampling
 from agentrl.policies.subwords import huggingface as bind_tokenizer
 from envs.text import Grammar, View, make_grammar
@@ -47,6 +48,8 @@ def pretrained(
     remat: bool | None = None,
     unroll: int | None = None,
     decode_unroll: int | None = None,
+    output_heads: int = 0,
+    head_weights: tuple[float, ...] = (),
     lora_rank: int = 0,
     lora_alpha: float = ALPHA,
     lora_targets: tuple[str, ...] = PROJECTIONS,
@@ -73,6 +76,8 @@ def pretrained(
         a step of 1e-6 on a weight of 0.02 is lost in 8 bits. With lora_rank the weights are frozen,
         and bfloat16 suffices for them.
       attention, remat, unroll, decode_unroll: see `agentrl.policies.decoder_config.DecoderConfig`.
+      output_heads, head_weights: heads that differ from the model's own, which is frozen, and their
+        weights in the mixture that is sampled from, see `agentrl.policies.output_heads`; (): equal.
       lora_rank, lora_alpha, lora_targets: train only adapters (and a critic), see
         `agentrl.policies.lora`; rank 0: train all parameters.
       lora_roles: roles (seats, planner and executor) with an adapter each; 1: one for all.
@@ -94,6 +99,8 @@ def pretrained(
     config = dataclasses.replace(
         huggingface.read_config(directory, dtype=dtype),
         value_heads=0 if critic == "none" else 1,
+        output_heads=output_heads,
+        head_weights=tuple(head_weights),
         lora_rank=lora_rank,
         lora_alpha=lora_alpha,
         lora_targets=tuple(lora_targets),
@@ -157,7 +164,11 @@ def _parameters(
 
     def init(key: jax.Array) -> decoder.Params:
         params = decoder.init(key, config)
-        own = {name: params.pop(name) for name in (*lora.ENTRIES, "value_head") if name in params}
+        own = {
+            name: params.pop(name)
+            for name in (*lora.ENTRIES, HEADS, "value_head")
+            if name in params
+        }
         return jax.tree.map(lambda x: x.astype(param_dtype), params) | own
 
     def load(sharding: huggingface.Sharding | None = None) -> decoder.Params:

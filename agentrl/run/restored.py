@@ -19,13 +19,13 @@ from agentrl.config.environments import environments
 from agentrl.config.tasks import Task, make_task
 from agentrl.devices.placement import parameter_sharding
 from agentrl.learner.state import TrainState
-from agentrl.policies import lora
+from agentrl.policies import lora, output_heads
 from agentrl.run import checkpoint, mesh
 from agentrl.run.files import RunError, read_json
 from agentrl.run.programs import compile_programs
 
-# Entries of a language policy that a run it starts from may lack: adapters, and a critic's head.
-_BEGIN_ANEW = (*lora.ENTRIES, "value_head")
+# Entries of a language policy that a run it starts from may lack: adapters, further heads.
+_BEGIN_ANEW = (*lora.ENTRIES, output_heads.ENTRY, "value_head")
 
 
 class Run(NamedTuple):
@@ -212,8 +212,8 @@ def parameters(
     wanted = {name: shapes for name, shapes in wanted.items() if name not in new}
     if found != wanted:
         raise RunError(
-            f"{where} holds another policy; use its config.policy: of a language policy adapters "
-            "and a critic can be added, nothing else"
+            f"{where} holds another policy; use its config.policy: of a language policy adapters, "
+            "output heads and a critic can be added, nothing else"
         )
     if _vocabulary(run.experiment) != _vocabulary(experiment):
         raise RunError(f"{where} reads other words; use its codec, environment and wording")
@@ -276,3 +276,32 @@ def otherwise(run: Run, options: list[str]) -> dict[str, Task]:
     (made,) = environments(config.env).values()
     label = f"{config.env.name},{','.join(options)}"
     return {label: make_task(config, run.experiment.policy, label, *made)}
+
+
+def acting(run: Run, options: list[str]) -> dict[str, Task]:
+    """A run's parameters in its own environments, with other options of its policy, KEY=VALUE each:
+    those that say how it acts, such as temperature or head_weights.
+
+    Raises:
+      ValueError: there is no such option, the value is invalid, or the parameters are not those of
+        such a policy.
+    """
+    config = run.config.copy_and_resolve_references()
+    for option in options:
+        key, _, text = option.partition("=")
+        if key not in config.policy:
+            known = [name for name in config.policy if name != "name"]
+            raise ValueError(
+                f"--policy={option}{configs.nearest(key, known)}: expected KEY=VALUE of "
+                f"{', '.join(known)}"
+            )
+        try:
+            value = json.loads(text)
+            config.policy[key] = tuple(value) if isinstance(value, list) else value
+        except (json.JSONDecodeError, TypeError) as error:
+            raise ValueError(f"--policy={option}: {error}") from None
+    experiment = build(config)
+    if jax.eval_shape(experiment.policy.init, jax.random.key(0)) != _shapes(run.state.params):
+        raise ValueError(f"--policy={','.join(options)} has other parameters than the run's policy")
+    label = ",".join(options).replace("/", "_")
+    return {f"{name},{label}": task for name, task in experiment.tasks.items()}

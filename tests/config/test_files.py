@@ -70,7 +70,7 @@ def test_builds(name, argument):
     module = FILES[name]
     config = module.get_config() if argument is None else module.get_config(argument)
     # Adapters are of another run's parameters, which the command line names.
-    if config.policy.get("lora_rank"):
+    if config.policy.get("lora_rank") or config.policy.get("output_heads"):
         config.init_from = config.init_from or "a run"
     # Optional packages may be missing; that such a config says so is all there is to see.
     package, colon, _ = str(config.env.name).partition(":")

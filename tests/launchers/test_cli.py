@@ -119,6 +119,18 @@ def test_evaluate_under_other_options(run):
     assert set(json.loads(path.read_text())["per_seed"]["0"]["length"]) == {1}
 
 
+def test_evaluate_a_policy_that_acts_otherwise(run):
+    flags = [f"--workdir={run}", "--episodes=8", "--noexpert"]
+    refused(call_here("evaluate", *flags, "--policy=activaton=1"), "did you mean 'activation'")
+    refused(call_here("evaluate", *flags, "--policy=hidden=[7]"), "has other parameters")
+    both = call_here("evaluate", *flags, "--policy=hidden=[7]", "--options=slippery=true")
+    refused(both, "give one")
+    done = call_here("evaluate", *flags, '--policy=activation="relu"')
+    assert done.returncode == 0, done.stderr
+    (path,) = (run / "eval").glob("FrozenLake-v1,activation=*/*.json")
+    assert len(json.loads(path.read_text())["per_seed"]["0"]["length"]) == 8
+
+
 def test_evaluate(run, tmp_path):
     refused(call_here("evaluate", f"--workdir={tmp_path / 'nothing'}"), "holds no run")
     refused(call_here("evaluate", f"--workdir={run}", "--update=77"), "no checkpoint of update 77")

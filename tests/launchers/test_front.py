@@ -27,3 +27,20 @@ def test_front(tmp_path):
     other = call_here("front", f"--workdirs={a}", "--most_cost=5", "--cost=calls")
     assert other.returncode and "has no metrics 'calls' and 'quality'" in other.stderr
     assert "--most_cost" in call_here("front", f"--workdirs={a}").stderr
+
+
+def test_points_of_evaluations(tmp_path):
+    """(1, .5) and (3, 1) to a length of 4: 2 of .5 and 1 of 1. An older checkpoint is not one."""
+    for folder, update, length in (("", 5, 9), ("", 10, 1), ("Desk,head_weights=[1,0]", 10, 3)):
+        path = tmp_path / "run" / "eval" / folder / f"update_{update:06d}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        played = {"length": [length, length], "success": [True, length > 1]}
+        record = {"seeds": [0, 1], "per_seed": {"0": played, "1": played}}
+        path.write_text(json.dumps(record))
+    done = call_here("front", f"--workdirs={tmp_path / 'run'}", "--evaluated", "--most_cost=4")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines[:-1]] == ["run", "run/Desk,head_weights=[1,0]"]
+    assert "2 seed(s): 2.000 [2.000, 2.000]" in lines[-1]
+    other = call_here("front", f"--workdirs={tmp_path}", "--evaluated", "--most_cost=4")
+    assert other.returncode and "has no evaluations" in other.stderr

@@ -123,7 +123,7 @@ def shrunk(config):
     """The config as a run of seconds: few short episodes, a small policy."""
     config = config.copy_and_resolve_references()
     config.num_seeds, config.mesh.data, config.log_every, config.updates = 1, 1, 1, 2
-    if config.policy.get("lora_rank"):
+    if config.policy.get("lora_rank") or config.policy.get("output_heads"):
         config.init_from = "the parameters that adapters are for"  # nothing is read there
     config.env_steps = 0
     if "max_steps_in_episode" in config.env:
