@@ -96,6 +96,8 @@ setuptools.setup(
         "serve": ["aiohttp>=3.12"],  # launchers.serve, and players behind such a server
         "sweep": ["optuna>=4.8"],  # launchers.sweep --search
         "minari": ["minari[hdf5]>=0.5.4"],  # launchers.trajectories --to_minari, --from_minari
+        # what launchers.benchmarks.offline_peer runs beside ours
+        "offline": ["minari[hdf5]>=0.5.4", "pillow", "d3rlpy==2.8.1"],
         # environments in Python, which may as well live in another interpreter; scienceworld
         # needs a Java runtime
         "host": [

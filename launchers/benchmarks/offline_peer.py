@@ -1,6 +1,6 @@
 """d3rlpy's behaviour cloning and conservative Q-learning on a data set of Minari's, beside ours.
 
-    pip install d3rlpy 'minari[hdf5]' pillow
+    pip install -e '.[offline]'
     python -m launchers.benchmarks.offline_peer --data_set=cartpole/early-v0 --method=bc
 
 CartPole alone: networks and rates are those of configs/offline/cartpole.py. Prints the greedy
@@ -27,7 +27,7 @@ def main(argv: list[str]) -> None:
         import d3rlpy
         import minari
     except ImportError as error:
-        cli.fail(f"needs d3rlpy and minari ({error}): pip install d3rlpy 'minari[hdf5]' pillow")
+        cli.fail(f"needs d3rlpy and minari ({error}): pip install -e '.[offline]'")
     episodes = list(minari.load_dataset(_DATA.value).iterate_episodes())
 
     def joined(values, dtype=np.float32):

@@ -21,6 +21,7 @@ from pages import ROOT
 import envs
 from agentrl.config.build import build
 from agentrl.run import loop
+from agentrl.trajectories import files, schema
 from launchers import cli
 
 # What continuous integration does not install; a config that needs one says so.
@@ -88,6 +89,12 @@ def prepare(here):
     ):
         _, _, error = launch((f"launchers.{words[0]}", *words[1:]))
         assert not error, error
+    # An episode of a turn, as configs/offline/cartpole.py reads.
+    seen = schema.Array("float32", (4,), (0.0, 0.0, 0.0, 0.0))
+    turn = schema.Turn(0, 1.0, terminated=True, truncated=False, action=0, observation=seen)
+    task, agents = schema.Task("CartPole-v1", {}, 500), (schema.Agent(turns=(turn,)),)
+    for name in ("cartpole.jsonl", "cartpole_minari.jsonl"):
+        files.write(here / name, [schema.Episode("0/0/0", task, agents)])
 
 
 def carry_out(command, built):
