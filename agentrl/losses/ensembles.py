@@ -61,6 +61,9 @@ def upper_confidence(
       action_values: the smaller of twin critics' Q. deviation: of `ensemble_deviation`.
       coefficient: lambda >= 0; 0: the model is not asked.
 
+    Returns:
+      The score, of their shape; gradient stopped.
+
     Raises:
       ValueError: a negative coefficient, or arrays of two shapes.
 

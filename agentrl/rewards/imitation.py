@@ -11,19 +11,19 @@ def imitation_reward(
     mask: jax.Array,
     imitation: jax.Array,
     *,
-    task: float = 1.0,
+    known: float = 1.0,
     coefficient: float = 1.0,
 ) -> jax.Array:
-    """The known reward of the task and a learnt one: task r + coefficient c.
+    """The known reward of the task and a learnt one: known r + coefficient c.
 
     With a discriminator D, c is its logit, log D - log(1 - D): 0, 1.3863, -1.3863 for D = .5, .8,
-    .2. With task=0 it is plain adversarial imitation.
+    .2. With known=0 it is plain adversarial imitation.
 
     Args:
       reward: f32[N, T], r, the environment's.
       mask: bool[N, T], the agent acted.
       imitation: f32[N, T], c, of component `agentrl.methods.discriminator`.
-      task, coefficient: at least 0.
+      known, coefficient: at least 0.
 
     Returns:
       f32[N, T], 0 where mask is False.
@@ -34,7 +34,7 @@ def imitation_reward(
     References:
       Glazer et al. (2024), MT-CSIRL, https://arxiv.org/abs/2402.11367 (summaries).
     """
-    check_range("imitation_reward task", task, 0.0)
+    check_range("imitation_reward known", known, 0.0)
     check_range("imitation_reward coefficient", coefficient, 0.0)
     check_streams("imitation_reward", mask, numbers={"reward": reward, "imitation": imitation})
-    return jnp.where(mask, task * reward + coefficient * imitation, 0.0)
+    return jnp.where(mask, known * reward + coefficient * imitation, 0.0)

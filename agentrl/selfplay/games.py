@@ -117,7 +117,10 @@ def enumerate_game(rules: ModuleType, **options: Any) -> SequenceForm:
     while nodes:
         visited += len(nodes)
         if visited > _MOST:
-            raise ValueError(f"{rules.__name__} {options}: expected at most {_MOST} histories")
+            raise ValueError(
+                f"the tree of {rules.__name__} with options {options} has more than {_MOST:,} "
+                "histories; give options of a smaller game, as Nim's piles=(1, 2, 3)"
+            )
         below = []
         facts = expand([node.state for node in nodes])
         for node, (player, terminal, legal, paid, after) in zip(nodes, facts, strict=True):

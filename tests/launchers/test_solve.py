@@ -46,7 +46,8 @@ def test_every_config_is_one(written):
         ({"iterations": 0}, "config.iterations=0: expected at least 1"),
         ({"method.solver": "best"}, "no meta-solver"),
         ({"method.name": "pso"}, "config.method.name='pso' does not exist"),
-        ({"game.name": "Nim-v1"}, "no tabular game"),
+        ({"game.name": "TicTacToe-v1"}, "no tabular game"),
+        ({"game.name": "Nim-v1"}, "more than 200,000 histories"),
         ({"seed": 3}, "config.seed is not used"),
     ],
 )

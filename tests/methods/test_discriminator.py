@@ -19,7 +19,7 @@ def test_the_reward_is_the_logit():
     mask = np.array([[1, 1, 1, 0]], bool)
     told = np.where(mask, logit, np.nan)
     known = np.float32([[1, 0, 2, np.nan]])
-    ours = rewards.imitation_reward(known, mask, told, task=0.0)
+    ours = rewards.imitation_reward(known, mask, told, known=0.0)
     np.testing.assert_allclose(ours, [[0, 1.386294, -1.386294, 0]], atol=1e-5)
     ours = rewards.imitation_reward(known, mask, told, coefficient=0.5)
     np.testing.assert_allclose(ours, [[1, 0.693147, 1.306853, 0]], atol=1e-5)

@@ -219,7 +219,7 @@ def judged(tmp_path_factory):
     config.components.noisy_judge = section(noisy_judge, missed=0.1, invented=0.1)
     config.components.success_replay = section(success_replay, tasks=16, per_task=16)
     config.components.reward_scaling = section(reward_scaling)
-    config.components.progress = section(progress, steps=5, learning_rate=3e-3)
+    config.components.progress = section(progress, steps=20, learning_rate=3e-3)
     config.reward.scaled_reward = {}
     config.reward.progress = section(rewards.progress_reward, beta=0.0)
     return train_and_resume(config, tmp_path_factory.mktemp("judged"), UPDATES)

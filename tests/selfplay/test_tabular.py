@@ -257,7 +257,7 @@ def test_errors():
     uniform = sf.uniform(sequence_form("KuhnPoker-v1"))
     with pytest.raises(ValueError, match="no tabular game 'Chess-v1'"):
         selfplay.infostates("Chess-v1")
-    with pytest.raises(ValueError, match="expected at most 200000 histories"):
+    with pytest.raises(ValueError, match="more than 200,000 histories"):
         selfplay.infostates("Nim-v1", piles=(9, 9, 9))
     with pytest.raises(ValueError, match="players=1; expected at least 2"):
         selfplay.infostates("KuhnPoker-v1", players=1)
