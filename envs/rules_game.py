@@ -87,5 +87,5 @@ class RulesGame(TurnGame):
         return self.game.terminal(state.game)
 
     def won(self, state: RulesState, params: GameParams) -> jax.Array:
-        """Who has gained."""
+        """Seats whose returns are above 0, bool[N]."""
         return self.game.returns(state.game) > 0

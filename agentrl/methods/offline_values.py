@@ -16,8 +16,9 @@ from agentrl.learner.required import required
 from agentrl.losses.implicit import Divergence
 from agentrl.methods.networks import Embedding, observations
 from agentrl.methods.transitions import Transitions, drawn, mean_return, played, recorded, shares
+from agentrl.methods.twin_q import rows_of
 from agentrl.players.scripted import check_expert
-from agentrl.streams import PerPosition, Rows
+from agentrl.streams import PerPosition
 
 Target = Literal["bootstrap", "returns", "recoil", "labels"]
 Implicit = Literal["expectile", "chi2", "total_variation", "reverse_kl"]
@@ -344,8 +345,8 @@ def offline_values(
         ("actions", actions, Actions), ("weights", weights, Weights),
     )  # fmt: skip
     check_options(numbers, choices, implicit, temperature)
-    of_who = expert or random or mixed or target == "labels" or expert_share is not None
-    of_file = read(path, env, gamma, best, bool(of_who)) if path else None
+    of_who = bool(expert or random or mixed) or target == "labels" or expert_share is not None
+    of_file = read(path, env, gamma, best, of_who) if path else None
     level = () if path else noise_levels(env, env_params, (expert, random, mixed), noise)
     check_share(expert_share, target, level)
     networks = Networks(
@@ -353,15 +354,16 @@ def offline_values(
         state=Embedding(hidden, 1, env.num_codes),
         num_actions=env.num_actions,
     )
-    adam = optax.adam(learning_rate)
-    fit = Losses(target, implicit, temperature, conservative, gamma)
+    fit, adam = (
+        Losses(target, implicit, temperature, conservative, gamma),
+        optax.adam(learning_rate),
+    )
 
     def init(start):
         play, q_key, v_key, key = jax.random.split(start.key, 4)
-        if of_file is None:
+        data = None if of_file is None else of_file[0]
+        if data is None:
             data = played(env, env_params, jnp.array(level), play, gamma=gamma, best=best)
-        else:
-            data, _ = of_file
         params = {
             "q": networks.twins.init(q_key, data.observation[:1]),
             "v": networks.state.init(v_key, data.observation[:1]),
@@ -376,20 +378,13 @@ def offline_values(
         if actions == "policy":
             outputs, _, _ = setup.policy.step(context.params, None, turns.observation)
             action = setup.policy.head.draw(outputs, None, act)
-        return None, Rows(
-            tokens=action[:, None],
-            loss_mask=jnp.ones((rows, 1), bool),
-            stream=jnp.arange(rows, dtype=jnp.int32),
-            turn=jnp.zeros((rows, 1), jnp.int32),
-            behaviour_logp=jnp.zeros((rows, 1)),
-            observation=turns.observation[:, None],
-        )
+        given = {"observation": turns.observation, "action": action}
+        return None, rows_of(given | {"acted": jnp.ones(rows, bool)})
 
     def annotate(context, streams, rows):
         value, (seen, there) = context.value, observations(rows)
         action = jnp.where(there, rows.tokens.reshape(-1), 0)
-        q = networks.lower_q(value.slow, seen, action)
-        v = networks.v(value.params, seen)
+        q, v = networks.lower_q(value.slow, seen, action), networks.v(value.params, seen)
         weight = weight_of(weights, q, v, beta, largest_weight)
         weight = jnp.where(value.updates >= critic_first, weight, 0.0)
         return {"imitation_weight": PerPosition(weight.reshape(rows.tokens.shape))}

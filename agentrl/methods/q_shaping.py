@@ -168,7 +168,7 @@ class Learner(NamedTuple):
         return None, rows_of({name: pick(name) for name in ("observation", "action", "acted")})
 
     def annotate(self, context: Context, streams: Any, rows: Rows) -> dict[str, PerPosition]:
-        """Q of all actions."""
+        """`action_values`: the smaller of the twins' Q of every action, at each position."""
         del streams
         seen, _ = observations(rows)
         q = self.twins.lower(context.value.critic.params, seen)

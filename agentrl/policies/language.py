@@ -144,9 +144,8 @@ class LanguagePolicy(NamedTuple):
         `agentrl.policies.chunks`.
         """
         config, read, told = self.config, rows.tokens[:, :-1], rows.tokens[:, 1:]
-        legal = None if rows.legal is None else rows.legal[:, 1:]
-        of_head = None if rows.output_head is None else rows.output_head[:, 1:]
-        needed = None if needed is None else needed[:, 1:]
+        given = rows.legal, rows.output_head, needed
+        legal, of_head, needed = (None if x is None else x[:, 1:] for x in given)
         said_by = ("embed_tokens", "lm_head", HEADS)
         head = gathered({name: params[name] for name in said_by if name in params})
 

@@ -177,7 +177,7 @@ def _over_arrays(name: str, run: restored.Run, params, world: World, greedy: boo
 
 
 def _in_words(name: str, run: restored.Run, params, world: World, greedy: bool) -> Actor:
-    """A language policy."""
+    """The contestant of a run whose policy reads and writes text."""
     trained, policy = _as_trained(name, run.experiment, world.env)
     if trained.num_agents == 1:
         raise ValueError(

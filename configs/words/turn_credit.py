@@ -56,21 +56,7 @@ def get_config(variant: str = "bilevel") -> ml_collections.ConfigDict:
     else:
         config.advantage = (WITHOUT_CRITIC | WITH_CRITIC)[estimator]()
     config.evaluation.update(every=config.updates, episodes=1024)
-    if estimator in ("tokens", "bilevel", "decoupled"):
-        config.components.token_values = section(token_values)
-        config.objective.value = term(losses.token_value_loss, weight=0.5)
-    if estimator == "decoupled":
-        # UI-TARS-2: the critic's lambda is 1, the policy's grows with the tokens; clip-higher.
-        config.components.lambda_targets = section(lambda_targets)
-        config.objective.value = term(losses.decoupled_value_loss, weight=0.5)
-        config.objective.policy.clip_high = 0.28
-    if variant in AT_LIMIT:
-        config.advantage.at_limit = "end"
-        if estimator == "decoupled":
-            config.components.lambda_targets.at_limit = "end"
-    if variant == "ui_tars":
-        # The critic alone first, on the episodes of a policy that hardly moves.
-        config.components.critic_first = section(critic_first, updates=20)
+    _use_critic(config, variant, estimator)
     if variant == "loop":
         config.filters.relevant = section(advantages.relevant)
         config.learner.update(epochs=2, max_kl=20.0, aggregation="row_mean")
@@ -93,3 +79,22 @@ def get_config(variant: str = "bilevel") -> ml_collections.ConfigDict:
         config.reweighting.per_rollout_mean = section(advantages.per_rollout_mean)
         config.learner.update(aggregation="constant", normalize_advantage="none")
     return config
+
+
+def _use_critic(config: ml_collections.ConfigDict, variant: str, estimator: str) -> None:
+    """Sets what presets with a critic of tokens need."""
+    if estimator in ("tokens", "bilevel", "decoupled"):
+        config.components.token_values = section(token_values)
+        config.objective.value = term(losses.token_value_loss, weight=0.5)
+    if estimator == "decoupled":
+        # UI-TARS-2: the critic's lambda is 1, the policy's grows with the tokens; clip-higher.
+        config.components.lambda_targets = section(lambda_targets)
+        config.objective.value = term(losses.decoupled_value_loss, weight=0.5)
+        config.objective.policy.clip_high = 0.28
+    if variant in AT_LIMIT:
+        config.advantage.at_limit = "end"
+        if estimator == "decoupled":
+            config.components.lambda_targets.at_limit = "end"
+    if variant == "ui_tars":
+        # The critic alone first, on the episodes of a policy that hardly moves.
+        config.components.critic_first = section(critic_first, updates=20)

@@ -84,7 +84,7 @@ def squares(board: jax.Array, rows: int) -> jax.Array:
 
 
 def initial(rows: int, columns: int) -> State:
-    """The empty board."""
+    """The empty board of this size, seat 0 to move."""
     return State(jnp.zeros((2, columns), word(rows)), jnp.zeros((), bool), rows)
 
 

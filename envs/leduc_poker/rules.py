@@ -132,5 +132,5 @@ def history(state: State) -> tuple[int, ...]:
 
 
 def deals() -> State:
-    """All 120 deals."""
+    """All 120 ordered deals of two private cards and the public one, with a leading axis."""
     return jax.vmap(initial)(np.array(list(itertools.permutations(range(NUM_CARDS), 3))))

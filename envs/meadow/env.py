@@ -111,7 +111,7 @@ class Meadow(Environment):
 
     @property
     def tasks(self) -> int:
-        """Number of tasks."""
+        """K, goals that are drawn, one meadow each; those held out do not count."""
         return self.goals
 
     def task_of(self, observation: jax.Array) -> jax.Array:

@@ -39,7 +39,7 @@ def squares(marks: jax.Array) -> jax.Array:
 
 
 def initial() -> State:
-    """The empty board."""
+    """The empty board, seat 0 to move."""
     return State(jnp.zeros(2, jnp.int32))
 
 

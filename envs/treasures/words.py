@@ -13,7 +13,7 @@ RULES = (
 
 
 def compact(env: Treasures) -> View:
-    """`column 3 row 2`."""
+    """The position alone, `column 3 row 2`: what the rewards remember is not told."""
     lexicon = Lexicon()
     columns = lexicon.table(f"column {i}" for i in range(env.cells))
     rows = lexicon.table(f" row {i}" for i in range(env.cells))
