@@ -172,9 +172,9 @@ def test_scores_where_they_are_needed_are_those_of_the_whole(
     monkeypatch.setattr(chunks, "DIRECT", 0)
     computed, unembed = [], decoder.unembed
 
-    def counted(head, config, hidden):
+    def counted(head, config, hidden, of_head):
         jax.debug.callback(lambda: computed.append(hidden.shape[:2]))
-        return unembed(head, config, hidden)
+        return unembed(head, config, hidden, of_head)
 
     monkeypatch.setattr(decoder, "unembed", counted)
     parts = jax.jit(lambda params: grad(params, jnp.asarray(NEEDED)))(weights)
