@@ -9,7 +9,8 @@ from tiny import host_config
 from agentrl import losses
 from agentrl.config import section, term
 from agentrl.config.build import build
-from agentrl.learner.train_step import inputs_of
+from agentrl.learner.component import UpdateResult
+from agentrl.learner.train_step import carried, inputs_of
 from agentrl.methods.expert_iteration import expert_iteration
 from agentrl.methods.growing_batch import growing_batch
 
@@ -82,19 +83,16 @@ def test_without_restart_only_the_collecting_is_by_rounds(tmp_path):
     assert [optimizer_steps(state) for state in states] == [0, 0, 1, 2, 3]
 
 
-def test_a_round_whose_first_update_is_rejected_begins_all_the_same():
+def test_a_round_whose_first_update_is_rejected_has_begun_all_the_same():
     experiment = build(config_of())
-    program = jax.jit(experiment.phases[-1][1])
-    states = [jax.jit(experiment.init)(0)]
-    for _ in range(2):
-        states.append(program(states[-1])[0])
-    ring = states[2].carry["growing_batch"]
-    lost = ring.rows.replace(observation=ring.rows.observation * jnp.nan)
-    carry = states[2].carry | {"growing_batch": ring.replace(rows=lost)}
-    after, told = program(states[2].replace(carry=carry))
-    assert float(told["rejected_updates"][0]) == 1
-    same(after.params, states[0].params)
-    same(acting(experiment, after), states[2].params)
+    phase, state = experiment.phases[-1][0], jax.jit(experiment.init)(0)
+    away = jax.tree.map(lambda x: x + 1.0, state.params)
+    outcome = UpdateResult(before=state.replace(params=away), finite=jnp.zeros((), bool))
+    components = {"expert_iteration": phase.components["expert_iteration"]}
+    carry, _ = carried(components, state.carry, outcome)
+    after = state.replace(carry=carry)
+    same(acting(experiment, after), away)
+    assert inputs_of(phase, state).restart.due and not inputs_of(phase, after).restart.due
 
 
 def test_environments_in_python_are_refused():
