@@ -2,8 +2,8 @@
 
 After Drift no more? (2025), from notes; no code. The prompt is the last turn and the new one. The
 metrics drift/turn_1 to drift/turn_8 are KL(policy || policy that is told the questions) per token.
-"sft" is told again in half of the turns; then "once", "every_4" (two turns of four) and "every_2"
-(always) go on by GRPO.
+"sft" is told again every third turn; then "once", "every_3" and "every_2" (always in view) go on by
+GRPO.
 
     python -m launchers.train --config=configs/words/drift.py:sft --workdir=runs/drift_sft
     python -m launchers.train --config=configs/words/drift.py:once --workdir=runs/once \
@@ -19,11 +19,11 @@ from configs._shared import language
 from configs._shared.language import QUESTIONS, questions
 
 # Turns between two reminders; 0: none after the first turn.
-REMINDERS = {"sft": 4, "once": 0, "every_4": 4, "every_2": 2}
+REMINDERS = {"sft": 3, "once": 0, "every_3": 3, "every_2": 2}
 VARIANTS = tuple(REMINDERS)
 
 
-def get_config(variant: str = "every_4") -> ml_collections.ConfigDict:
+def get_config(variant: str = "every_3") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
     learns = variant != "sft"
     config = language.config_of(
@@ -37,7 +37,7 @@ def get_config(variant: str = "every_4") -> ml_collections.ConfigDict:
             inject_every=REMINDERS[variant],
         ),
         warm_updates=0 if learns else 400,
-        updates=60,
+        updates=40,
     )
     config.num_seeds = 5
     config.components.drift = section(drift, reminder=questions, turns=tuple(range(1, 9)))
