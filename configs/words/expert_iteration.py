@@ -1,14 +1,14 @@
-"""A locked room in words by the policy's own solved turns, from search trees and round by round.
+"""A locked room in words by own solved turns: of search trees, of middling likelihood, in rounds.
 
-BFS-Prover-V2 (2025), https://arxiv.org/abs/2509.06493; ReST (2023),
-https://arxiv.org/abs/2312.10003. From one SFT: solved episodes are imitated ("sampling"), turns of
-best-first trees ("trees"), those of middling likelihood ("window"), from the base in every round
-("restart"), the same without a new start ("rounds"), or GRPO.
+BFS-Prover-V2, https://arxiv.org/abs/2509.06493; ReST, https://arxiv.org/abs/2312.10003. "rounds"
+goes on where the last round ended, "restart" begins at the base parameters.
 
     p=configs/words/expert_iteration.py
     python -m launchers.train --config=$p:sft --workdir=runs/rounds_sft
     python -m launchers.train --config=$p:trees --workdir=runs/rounds_trees \
         --config.init_from=runs/rounds_sft
+
+Five seeds, success of 256 tasks: after SFT 0.135; the others: README.md.
 """
 
 import ml_collections
