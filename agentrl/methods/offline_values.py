@@ -172,12 +172,18 @@ def fitted(
 
 
 def read(
-    path: str, env: Any, gamma: float, best: float, of_who: bool
+    path: str, env: Any, gamma: float, best: float, of_who: bool, in_words: bool
 ) -> tuple[Transitions, jax.Array]:
     """(transitions, mean return) of a file, see `recorded`; errors name the option.
 
-    of_who: whether other options ask who has played.
+    of_who: whether other options ask who has played. in_words: of a language policy.
     """
+    if in_words:
+        raise ValueError(
+            f"{PATH}.path={path!r} with a language policy, whose rows are written from states, "
+            "which a file does not hold: have the episodes played (expert, random, mixed), or "
+            "clone the file's text (source agentrl.trajectories.file)"
+        )
     if of_who:
         raise ValueError(
             f"{PATH}.path={path!r} with episodes that are played (expert, random, mixed), with "
@@ -351,7 +357,7 @@ def offline_values(
     )  # fmt: skip
     check_options(numbers, choices, implicit, temperature)
     of_who = bool(expert or random or mixed) or target == "labels" or expert_share is not None
-    of_file = read(path, env, gamma, best, of_who) if path else None
+    of_file = read(path, env, gamma, best, of_who, setup.policy.reads_text) if path else None
     level = () if path else noise_levels(env, env_params, (expert, random, mixed), noise)
     check_share(expert_share, target, level)
     networks = Networks(

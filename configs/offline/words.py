@@ -1,28 +1,30 @@
 r"""Policies in words from a data set of transitions, without an episode of their own.
 
-The data are those of data_sets.py, two locked rooms, with their text: a transformer learns the
-commands, weighted by Q and V over arrays (utterance-level). Cloning (all, the best tenth, the
-expert's), Monte Carlo returns, IQL, ILQL (https://arxiv.org/abs/2206.11871, LMRL-Gym), f-DVL and
-ReCOIL (https://arxiv.org/abs/2302.08560).
+One locked room, the data as in data_sets.py with their text: a transformer learns the commands,
+weighted by Q and V of whole replies. Cloning (all, the best tenth, the expert's), Monte Carlo
+returns, ILQL (https://arxiv.org/abs/2206.11871), f-DVL and ReCOIL
+(https://arxiv.org/abs/2302.08560).
 
     python -m launchers.train --config=configs/offline/words.py:ilql --workdir=runs/words_ilql
 """
 
 import ml_collections
 
-from agentrl import rollout
-from agentrl.config import check_variant, section
-from configs._shared import language
+from agentrl import policies, rollout
+from agentrl.config import check_variant, env_section, section
 from configs.offline import data_sets
 
-METHODS = ("bc", "filtered", "bc_expert", "mc", "iql", "ilql", "chi2", "recoil")
-VARIANTS = METHODS
+VARIANTS = ("bc", "filtered", "bc_expert", "mc", "ilql", "chi2", "recoil")
 
 
 def get_config(variant: str = "ilql") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
     config = data_sets.get_config(f"rooms_{variant}")
-    config.policy = language.policy()
+    config.env = env_section("KeyDoor-v1", rooms=1)
+    config.policy = section(
+        policies.transformer, width=32, layers=2, heads=2, kv_heads=2, hidden=64
+    )
     config.context = section(rollout.contexts.window, history=0)
-    config.learner.microbatch = 64
+    config.components.offline_values.rows = 256
+    config.evaluation.episodes = 512
     return config
