@@ -296,7 +296,15 @@ def offline_values(
     read from a file. Each update fits twin networks Q and a network V to it, with an optimiser and
     slow copies of their own, and gives `rows` transitions to the terms of the objective, with an
     `imitation_weight` for `losses.weighted_imitation`. Without a term of source "rollout" nothing
-    is played, and the run is offline. Named otherwise:
+    is played, and the run is offline.
+
+    With a language policy the set, the draws from it, Q and V are the same, over the environment's
+    arrays: values of whole replies (utterance-level). Rows are single turns, the prompt as the
+    context shows it, and the command as briefly as the grammar allows, all of whose tokens have the
+    turn's weight; nobody has drawn it, so that the probability of an action is that of its command
+    among the commands.
+
+    Named otherwise:
 
         behaviour cloning: beta=0, steps=0; filtered: best=0.1, too;
         Monte Carlo returns: target="returns", temperature=0.5;
@@ -330,16 +338,19 @@ def offline_values(
       steps, batch: steps per update, each on as many transitions.
 
     Raises:
-      ValueError: another kind of policy or environment, no expert, an option outside its range, or
-        no episodes of a kind that is needed.
+      ValueError: several agents or environments, one in Python, a policy with memory, no expert, an
+        option outside its range, no episodes of a kind that is needed, or in words a file, or a
+        context with summaries.
 
     References:
       As in the losses. VEM: https://arxiv.org/abs/2502.18906, code microsoft/GUI-Agent-RL 6d2381e
       (read), where a language model is trained to say the labels, which another one gave, and then
       kept; with weights="value", as there, bad actions are raised, too, half as much as good ones.
       LMRL-Gym 911d726 (read) and ILQL do not train a policy by weights: they add
-      beta min_j Q'_j to the logits of a cloned one, and begin Q at -4.4. In the code of DVL 4b7cf11
-      (read) the learning rate is 3e-4 and 0.005 the rate, for a hundred times as many steps.
+      beta min_j Q'_j to the logits of a cloned one, and begin Q at -4.4; and their Q and V are of
+      tokens, heads on a language model, with the return discounted by token. In the code of DVL
+      4b7cf11 (read) the learning rate is 3e-4 and 0.005 the rate, for a hundred times as many
+      steps.
     """
     env, env_params = required(
         setup, "offline_values", None, one_agent=True, one_environment=True, discrete=True,
