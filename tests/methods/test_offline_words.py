@@ -263,7 +263,7 @@ def test_refusals():
         build(config)
     with pytest.raises(ValueError, match="with a language policy, whose rows"):
         build(config_of(expert=0, random=0, mixed=0, path="episodes.jsonl"))
-    with pytest.raises(ValueError, match="needs an environment in the graph"):
+    with pytest.raises(ValueError, match="an environment in the graph .here: one in Python"):
         config = config_of()
         config.env = env_section(f"{TOYS}:Race")
         config.policy.codec = "byte"
