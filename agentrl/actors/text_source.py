@@ -145,6 +145,14 @@ def remember(
 ) -> Memory:
     """Memory after a turn in which the acting agents of a view wrote the command of an action,
     i32[B], as briefly as the grammar allows; nothing is computed by the policy."""
+    return commanded(agent, world, memory, view, action)[1]
+
+
+def commanded(
+    agent: TextAgent, world: World, memory: Memory, view: View, action: jax.Array
+) -> tuple[Decision, Memory]:
+    """The turn after which memory is that of `remember`: (its record and what was understood,
+    memory)."""
     shown = agent.all_lanes(view)
     chosen = jnp.broadcast_to(jnp.maximum(action, 0)[:, None], shown.agent.shape)
 
@@ -152,8 +160,7 @@ def remember(
         return _written(agent, world.env.commands_as(state, seat, params)[action])
 
     said = _given(_each(world, one, shown, chosen))
-    _, memory = agent.act(None, memory, view, jax.random.key(0), expert=said)
-    return memory
+    return agent.act(None, memory, view, jax.random.key(0), expert=said)
 
 
 def commands(agent: TextAgent, world: World, view: View) -> codecs.Tokens:

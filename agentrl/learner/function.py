@@ -72,7 +72,17 @@ class Function(NamedTuple):
         return self.function.__name__
 
     def __call__(self, arrays: Mapping[str, Any]) -> Any:
-        """Calls the function with its own inputs out of the given arrays."""
+        """Calls the function with its own inputs out of the given arrays.
+
+        Raises:
+          ValueError: one is not among them.
+        """
+        missing = [name for name in self.inputs if name not in arrays]
+        if missing:
+            raise ValueError(
+                f"{self.name}() reads {', '.join(missing)}, which nothing fills of this source; "
+                f"there are {', '.join(sorted(arrays))}"
+            )
         filled = (name for name in self.optional if arrays.get(name) is not None)
         given = {name: arrays[name] for name in (*self.inputs, *filled)}
         return self.function(**given, **self.options)

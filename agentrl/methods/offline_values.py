@@ -1,6 +1,6 @@
 """Value learners over a data set of transitions: no episode is played while they learn."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 import chex
@@ -14,15 +14,22 @@ from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.learner.required import required
 from agentrl.losses.implicit import Divergence
-from agentrl.methods.networks import Embedding, observations
-from agentrl.methods.transitions import Transitions, drawn, mean_return, played, recorded, shares
-from agentrl.methods.twin_q import rows_of
+from agentrl.methods.networks import Embedding
+from agentrl.methods.transition_rows import Actions, rows_by
+from agentrl.methods.transitions import (
+    Transitions,
+    drawn,
+    drawn_numbers,
+    mean_return,
+    played,
+    recorded,
+    shares,
+)
 from agentrl.players.scripted import check_expert
 from agentrl.streams import PerPosition
 
 Target = Literal["bootstrap", "returns", "recoil", "labels"]
 Implicit = Literal["expectile", "chi2", "total_variation", "reverse_kl"]
-Actions = Literal["data", "policy"]
 Weights = Literal["exponential", "advantage", "value"]
 
 
@@ -129,8 +136,7 @@ def fitted(
     value: Values,
     networks: Networks,
     fit: Losses,
-    policy: Any,
-    acting: chex.ArrayTree,
+    probability: Callable[[Transitions], jax.Array],
     transform: optax.GradientTransformation,
     share: jax.Array,
     *,
@@ -141,18 +147,17 @@ def fitted(
     """(the networks after `steps` steps on `batch` transitions each, losses of Q and V f32[steps,
     2] before each step).
 
-    acting: the policy's parameters. share: f32[M], probability of each transition. rate: by which
-    the slow copies follow.
+    probability: (transitions) -> f32[n, A], the policy's. share: f32[M], probability of each
+    transition in a draw. rate: by which the slow copies follow.
     """
 
     def step(carry, key):
         params, slow, opt_state = carry
         turns = drawn(value.data, share, batch, key)
-        logits, _, _ = policy.step(acting, None, turns.observation)
-        probability = jax.nn.softmax(logits)
+        chances = probability(turns)
 
         def loss_of(params):
-            both = fit.of_transitions(networks, params, slow, turns, probability)
+            both = fit.of_transitions(networks, params, slow, turns, chances)
             return sum(both), jnp.stack(both)
 
         grads, both = jax.grad(loss_of, has_aux=True)(params)
@@ -167,12 +172,18 @@ def fitted(
 
 
 def read(
-    path: str, env: Any, gamma: float, best: float, of_who: bool
+    path: str, env: Any, gamma: float, best: float, of_who: bool, in_words: bool
 ) -> tuple[Transitions, jax.Array]:
     """(transitions, mean return) of a file, see `recorded`; errors name the option.
 
-    of_who: whether other options ask who has played.
+    of_who: whether other options ask who has played. in_words: of a language policy.
     """
+    if in_words:
+        raise ValueError(
+            f"{PATH}.path={path!r} with a language policy, whose rows are written from states, "
+            "which a file does not hold: have the episodes played (expert, random, mixed), or "
+            "clone the file's text (source agentrl.trajectories.file)"
+        )
     if of_who:
         raise ValueError(
             f"{PATH}.path={path!r} with episodes that are played (expert, random, mixed), with "
@@ -285,7 +296,15 @@ def offline_values(
     read from a file. Each update fits twin networks Q and a network V to it, with an optimiser and
     slow copies of their own, and gives `rows` transitions to the terms of the objective, with an
     `imitation_weight` for `losses.weighted_imitation`. Without a term of source "rollout" nothing
-    is played, and the run is offline. Named otherwise:
+    is played, and the run is offline.
+
+    With a language policy the set, the draws from it, Q and V are the same, over the environment's
+    arrays: values of whole replies (utterance-level). Rows are single turns, the prompt as the
+    context shows it, and the command as briefly as the grammar allows, all of whose tokens have the
+    turn's weight; nobody has drawn it, so that the probability of an action is that of its command
+    among the commands.
+
+    Named otherwise:
 
         behaviour cloning: beta=0, steps=0; filtered: best=0.1, too;
         Monte Carlo returns: target="returns", temperature=0.5;
@@ -319,19 +338,22 @@ def offline_values(
       steps, batch: steps per update, each on as many transitions.
 
     Raises:
-      ValueError: another kind of policy or environment, no expert, an option outside its range, or
-        no episodes of a kind that is needed.
+      ValueError: several agents or environments, one in Python, a policy with memory, no expert, an
+        option outside its range, no episodes of a kind that is needed, or in words a file, or a
+        context with summaries.
 
     References:
       As in the losses. VEM: https://arxiv.org/abs/2502.18906, code microsoft/GUI-Agent-RL 6d2381e
       (read), where a language model is trained to say the labels, which another one gave, and then
       kept; with weights="value", as there, bad actions are raised, too, half as much as good ones.
       LMRL-Gym 911d726 (read) and ILQL do not train a policy by weights: they add
-      beta min_j Q'_j to the logits of a cloned one, and begin Q at -4.4. In the code of DVL 4b7cf11
-      (read) the learning rate is 3e-4 and 0.005 the rate, for a hundred times as many steps.
+      beta min_j Q'_j to the logits of a cloned one, and begin Q at -4.4; and their Q and V are of
+      tokens, heads on a language model, with the return discounted by token. In the code of DVL
+      4b7cf11 (read) the learning rate is 3e-4 and 0.005 the rate, for a hundred times as many
+      steps.
     """
     env, env_params = required(
-        setup, "offline_values", "arrays", one_agent=True, one_environment=True, discrete=True,
+        setup, "offline_values", None, one_agent=True, one_environment=True, discrete=True,
         in_graph=True, without_memory=True,
     )  # fmt: skip
     numbers = {
@@ -346,7 +368,7 @@ def offline_values(
     )  # fmt: skip
     check_options(numbers, choices, implicit, temperature)
     of_who = bool(expert or random or mixed) or target == "labels" or expert_share is not None
-    of_file = read(path, env, gamma, best, of_who) if path else None
+    of_file = read(path, env, gamma, best, of_who, setup.policy.reads_text) if path else None
     level = () if path else noise_levels(env, env_params, (expert, random, mixed), noise)
     check_share(expert_share, target, level)
     networks = Networks(
@@ -354,6 +376,7 @@ def offline_values(
         state=Embedding(hidden, 1, env.num_codes),
         num_actions=env.num_actions,
     )
+    of_rows = rows_by(setup, actions, asks=target == "recoil")
     fit, adam = (
         Losses(target, implicit, temperature, conservative, gamma),
         optax.adam(learning_rate),
@@ -363,7 +386,8 @@ def offline_values(
         play, q_key, v_key, key = jax.random.split(start.key, 4)
         data = None if of_file is None else of_file[0]
         if data is None:
-            data = played(env, env_params, jnp.array(level), play, gamma=gamma, best=best)
+            how = {"gamma": gamma, "best": best, "states": setup.policy.reads_text}
+            data = of_rows.told(played(env, env_params, jnp.array(level), play, **how))
         params = {
             "q": networks.twins.init(q_key, data.observation[:1]),
             "v": networks.state.init(v_key, data.observation[:1]),
@@ -373,25 +397,25 @@ def offline_values(
     def make(context, sources):
         data, (draw, act) = context.value.data, jax.random.split(context.key)
         share = jnp.where(data.best, shares(data, expert_share), 0.0)
-        turns = drawn(data, share / jnp.sum(share), rows, draw)
-        action = turns.action
-        if actions == "policy":
-            outputs, _, _ = setup.policy.step(context.params, None, turns.observation)
-            action = setup.policy.head.draw(outputs, None, act)
-        given = {"observation": turns.observation, "action": action}
-        return None, rows_of(given | {"acted": jnp.ones(rows, bool)})
+        number = drawn_numbers(share / jnp.sum(share), rows, draw)
+        turns = jax.tree.map(lambda x: x[number], data)
+        return None, of_rows.rows(context.params, turns, number, act)
 
     def annotate(context, streams, rows):
-        value, (seen, there) = context.value, observations(rows)
-        action = jnp.where(there, rows.tokens.reshape(-1), 0)
-        q, v = networks.lower_q(value.slow, seen, action), networks.v(value.params, seen)
+        value = context.value
+        known = of_rows.acted(value.data, rows, streams is None)
+        if known is None:
+            return {}
+        q, v = networks.lower_q(value.slow, *known), networks.v(value.params, known[0])
         weight = weight_of(weights, q, v, beta, largest_weight)
         weight = jnp.where(value.updates >= critic_first, weight, 0.0)
-        return {"imitation_weight": PerPosition(weight.reshape(rows.tokens.shape))}
+        # One for each row, of whose turn it is, at all its positions.
+        weight = jnp.broadcast_to(weight.reshape(rows.tokens.shape[0], -1), rows.tokens.shape)
+        return {"imitation_weight": PerPosition(weight)}
 
     def after(value, outcome):
         value, both = fitted(
-            value, networks, fit, setup.policy, outcome.params, adam,
+            value, networks, fit, lambda turns: of_rows.probability(outcome.params, turns), adam,
             shares(value.data, expert_share), rate=rate, batch=batch, steps=steps,
         )  # fmt: skip
         mean = mean_return(value.data, len(level)) if of_file is None else of_file[1]

@@ -9,6 +9,7 @@ import numpy as np
 from flax import struct
 
 from agentrl.rewards import discounted_return
+from agentrl.streams import Rows
 from agentrl.trajectories import files
 from agentrl.trajectories.schema import Episode
 
@@ -20,7 +21,9 @@ class Transitions(struct.PyTreeNode):
     action: i32[M]. reward: f32[M]. over: bool[M], the rules ended the episode here, not a limit.
     to_go: f32[M], the discounted return of the episode from here on. acted: bool[M]. of_expert:
     bool[M], of an episode without noise. of_way: bool[M], the action is what the expert would do.
-    best: bool[M], of an episode among the best of the set.
+    best: bool[M], of an episode among the best of the set. state: the environment's, in front of
+    the turn, and text: rows [M, L] of a language policy, what it reads there and the action's
+    command; None where not kept.
     """
 
     observation: jax.Array
@@ -33,6 +36,8 @@ class Transitions(struct.PyTreeNode):
     of_expert: jax.Array
     of_way: jax.Array
     best: jax.Array
+    state: chex.ArrayTree = None
+    text: Rows | None = None
 
 
 def episode(env: Any, env_params: Any, noise: jax.Array, key: jax.Array) -> dict[str, Any]:
@@ -55,7 +60,7 @@ def episode(env: Any, env_params: Any, noise: jax.Array, key: jax.Array) -> dict
         told = {
             "observation": observation, "following": following, "action": action,
             "reward": reward, "over": over & runs, "acted": runs,
-            "of_way": runs & (action == right),
+            "of_way": runs & (action == right), "state": state,
         }  # fmt: skip
         return (new, following, runs & ~over & ~env.is_truncated(new, env_params)), told
 
@@ -65,12 +70,20 @@ def episode(env: Any, env_params: Any, noise: jax.Array, key: jax.Array) -> dict
 
 
 def played(
-    env: Any, env_params: Any, noise: jax.Array, key: jax.Array, *, gamma: float, best: float
+    env: Any,
+    env_params: Any,
+    noise: jax.Array,
+    key: jax.Array,
+    *,
+    gamma: float,
+    best: float,
+    states: bool = False,
 ) -> Transitions:
-    """The transitions of one episode per entry of `noise` f32[N], of tasks of their own.
+    """The transitions of one episode per entry of `noise` f32[N], of tasks of their own, [N * T]:
+    those of an episode stand together.
 
     gamma: of `to_go`. best: share of the episodes, by their returns, that are marked as the best;
-    of equal ones all are.
+    of equal ones all are. states: whether they are kept.
     """
     keys = jax.random.split(key, noise.shape[0])
     told = jax.vmap(lambda noise, key: episode(env, env_params, noise, key))(noise, keys)
@@ -81,7 +94,7 @@ def played(
         "to_go": discounted_return(told["reward"], mask, gamma=gamma),
         "of_expert": mask & (noise == 0)[:, None],
         "best": mask & (total >= least)[:, None],
-    }
+    } | ({} if states else {"state": None})
     return Transitions(**jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), told))
 
 
@@ -154,7 +167,13 @@ def shares(data: Transitions, expert_share: float | None) -> jax.Array:
     ) * others / jnp.maximum(jnp.sum(others), 1)
 
 
+def drawn_numbers(share: jax.Array, count: int, key: jax.Array) -> jax.Array:
+    """`count` of the numbers 0 to M - 1, i32[count], drawn independently with probabilities
+    f32[M]."""
+    return jax.random.choice(key, share.shape[0], (count,), p=share)
+
+
 def drawn(data: chex.ArrayTree, share: jax.Array, count: int, key: jax.Array) -> chex.ArrayTree:
     """`count` entries of a tree [M, ...], drawn independently with probabilities f32[M]."""
-    number = jax.random.choice(key, share.shape[0], (count,), p=share)
+    number = drawn_numbers(share, count, key)
     return jax.tree.map(lambda x: x[number], data)

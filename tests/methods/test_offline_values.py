@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from by_hand import context
 from experiments import distance, lake, train_and_resume
-from tiny import talk_config
 
 import envs
 from agentrl import losses
@@ -190,13 +189,6 @@ def test_cloning_alone_fits_no_values():
 def test_refusals(options, match):
     with pytest.raises(ValueError, match=match):
         build(config_of(**options))
-
-
-def test_it_is_for_arrays():
-    config = talk_config()
-    config.components.offline_values = section(offline_values)
-    with pytest.raises(ValueError, match="'offline_values' needs a policy over arrays"):
-        build(config)
 
 
 def episode_of(number, observations, rewards, ends, action=1):
