@@ -79,8 +79,8 @@ class Environment(Agents):
     kinds: ClassVar[tuple[str, ...]] = ()
     # Drawing a task costs much more than a step: rollouts draw tasks ahead and reuse them.
     costly_reset: ClassVar[bool] = True
-    # Most commands that the expert writes in a reply that may have several, with the fragment "||" of
-    # the lexicon in between; 0: always one. With more, `foreseen` is defined.
+    # Most commands that the expert writes in a reply that may have several, with the fragment "||"
+    # of the lexicon in between; 0: always one. With more, `foreseen` is defined.
     foresees: ClassVar[int | property] = 0
 
     def undefined(self, name: str) -> NotImplementedError:

@@ -1,7 +1,7 @@
 """SearchQA in words, k questions: the policy's thought is its memory (MEM1), trained at k=2.
 
-Zhou et al. (2025), https://arxiv.org/abs/2506.15841 (code read). "mem1" sees the questions, its last
-reply and what came of it; "whole" everything, without thoughts; "forgets" no reply.
+Zhou et al. (2025), https://arxiv.org/abs/2506.15841 (code read). "mem1" sees the questions, its
+last reply and what came of it; "whole" everything, without thoughts; "forgets" no reply.
 """
 
 import ml_collections
@@ -14,33 +14,31 @@ CONTEXTS = {
     "forgets": lambda: section(rollout.contexts.window, history=0, keep_first=True),
     "whole": lambda: section(rollout.contexts.whole),
 }
-VARIANTS = (*CONTEXTS, *(f"{name}_sft" for name in CONTEXTS))
-SFT, RL = 240, 60
+VARIANTS = tuple(CONTEXTS)
+SFT, RL = 200, 20
 
 
 def get_config(variant: str = "mem1") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
-    name = variant.removesuffix("_sft")
     config = base_config()
     config.num_seeds = 5
     config.env = env_section(
         "SearchQA-v1", objectives=2, entities=32, relations=4, max_hops=1, passages=2,
         show_questions=False, answer_last=True, distinct=True, wording="notes",
     )  # fmt: skip
-    thinks = name != "whole"
+    thinks = variant != "whole"
     config.policy = section(
         policies.transformer, width=64, layers=2, heads=2, kv_heads=2, hidden=128,
         grammar="answer", think="required" if thinks else "none", max_actions=8,
     )  # fmt: skip
-    config.rollout = section(rollout.episodes, num_groups=8, group_size=8)
-    config.context = CONTEXTS[name]()
+    config.rollout = section(rollout.episodes, num_groups=8, group_size=4)
+    config.context = CONTEXTS[variant]()
     config.advantage = section(advantages.grpo)
+    config.updates, config.log_every = SFT + RL, 20
+    config.warm_start.update(updates=SFT, learning_rate=3e-3)
     config.expert.update(episodes=32, thoughts=thinks)
-    config.warm_start.update(updates=0, learning_rate=3e-3)
-    config.updates, config.log_every = RL, 20
-    if variant != name:
-        config.updates = config.warm_start.updates = SFT
-    config.learner.update(minibatches=4, microbatch=16, lengths=2, normalize_advantage="batch")
+    config.learner.update(minibatches=4, normalize_advantage="batch")
     config.optimizer.learning_rate = 3e-4
-    config.evaluation.update(every=config.updates, episodes=512)
+    config.checkpoint.every = SFT
+    config.evaluation.update(every=SFT, episodes=256)
     return config
