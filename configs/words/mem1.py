@@ -1,7 +1,13 @@
 """SearchQA in words, k questions: the policy's thought is its memory (MEM1), trained at k=2.
 
 Zhou et al. (2025), https://arxiv.org/abs/2506.15841 (code read). "mem1" sees the questions, its
-last reply and what came of it; "whole" everything, without thoughts; "forgets" no reply.
+last reply and what came of it; "whole" everything, without thoughts; "forgets" no reply. All
+answers are given in one reply at the end, 1 / k each. 200 updates of SFT, then 20 of GRPO.
+
+    python -m launchers.train --config=configs/words/mem1.py:mem1 --workdir=runs/mem1
+    python -m launchers.evaluate --workdir=runs/mem1 --options=objectives=8,max_steps_in_episode=18
+
+Not run to its end yet; what the prompts measure is in README.md.
 """
 
 import ml_collections
