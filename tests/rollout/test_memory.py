@@ -113,4 +113,5 @@ def test_the_longest_row_grows_by_the_notes_alone():
         _, rows = shown(objectives)
         return int(jnp.sum(rows.turn >= 0, axis=1).max())
 
-    assert [longest(2), longest(4)] == [18 + k * (3 + 2 * 4 + 3) for k in (2, 4)]
+    # A dropped observation leaves its control token.
+    assert [longest(2), longest(4)] == [19 + k * (3 + 2 * 4 + 3) for k in (2, 4)]
