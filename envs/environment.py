@@ -81,7 +81,7 @@ class Environment(Agents):
     costly_reset: ClassVar[bool] = True
     # Most commands that the expert writes in a reply that may have several, with the fragment "||"
     # of the lexicon in between; 0: always one. With more, `foreseen` is defined.
-    foresees: ClassVar[int | property] = 0
+    foresees: ClassVar[int] = 0
 
     def undefined(self, name: str) -> NotImplementedError:
         """The error of a member that a subclass has to define."""

@@ -103,7 +103,7 @@ class AgentGraph(Environment):
     wordings: ClassVar[str] = "envs.agent_graph.words"
     costly_reset: ClassVar[bool] = False
     # As many as a reply may have.
-    foresees: ClassVar[int | property] = 1 << 30
+    foresees: ClassVar[int] = 1 << 30
 
     def __post_init__(self):
         mod_sum.check_tasks(
