@@ -350,6 +350,11 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "rows",
             "of solved episodes, that can be drawn",
         ),
+        "growing_batch/kept": (
+            "Turns in the window",
+            "share",
+            "of the solved turns of an update, those that the growing batch keeps",
+        ),
         "branch_rate": ("Branches", "share", "of the episodes"),
         "branch_turn": ("Turn of a branch", "turns", "mean of their first own turns"),
         "shared_turn_rate": ("Copied turns", "share", "that a branch shares with its parent"),

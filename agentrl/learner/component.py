@@ -54,23 +54,32 @@ class InitInputs(NamedTuple):
     update: jax.Array
 
 
+class Restart(NamedTuple):
+    """Where due, bool[], an update learns from these trained parameters, with a fresh optimizer."""
+
+    due: jax.Array
+    trained: chex.ArrayTree
+
+
 class Inputs(NamedTuple):
     """What a component has to say before an update.
 
     arrays: for `collect`, which the rollout takes by name. params: those that collect, in place of
-    the state's. numbers: {path in the config: f32[]}, in place of the config's.
+    the state's. numbers: {path in the config: f32[]}, in place of the config's. restart: parameters
+    to learn from in place of the state's; what collects is not changed by it.
     """
 
     arrays: Mapping[str, Any] = {}
     params: chex.ArrayTree | None = None
     numbers: Mapping[str, jax.Array] = {}
+    restart: Restart | None = None
 
 
 class Context(NamedTuple):
     """What an annotation or a source may look at, beside streams and rows.
 
-    setup: the run's. value: the component's carried one. params: all parameters, before the update.
-    key: of its own.
+    setup: the run's. value: the component's carried one. params: all parameters, before the
+    update's first step. key: of its own.
     """
 
     setup: Setup
@@ -102,10 +111,11 @@ class Source(NamedTuple):
 class UpdateResult(NamedTuple):
     """A finished update, as input of components.
 
-    before: the `TrainState` that it started from. params: all parameters after it. trained: those
-    of them that are trained. streams, rows, credit: of source "rollout"; None in an update that did
-    not collect. inputs: arrays that components gave to `collect`, by name. notes: annotations of
-    source "rollout". finite: whether the update was; if not, parameters are as before.
+    before: the `TrainState` in front of it, and of its `Restart`. params: all parameters after it.
+    trained: those of them that are trained. streams, rows, credit: of source "rollout"; None in an
+    update that did not collect. inputs: arrays that components gave to `collect`, by name. notes:
+    annotations of source "rollout". finite: whether the update was; if not, parameters are as
+    before its first step.
     """
 
     before: Any

@@ -29,7 +29,7 @@ from agentrl.learner.learner import Learner
 from agentrl.learner.state import TrainState, new_if
 from agentrl.learner.totals import Totals, summed, totals
 from agentrl.learner.update import Batch, update
-from agentrl.policies.scoring import split
+from agentrl.policies.scoring import join, split
 from agentrl.streams import Note, Rows, Streams
 
 Metrics = dict[str, jax.Array]
@@ -90,6 +90,7 @@ def inputs_of(phase: Phase, state: TrainState) -> Inputs:
     """What all components together have to say before the update."""
     arrays: dict[str, Any] = {}
     numbers: Metrics = {}
+    restart = None
     params, key = state.params, keys_of(state).components
     for name, component in phase.components.items():
         if component.before is not None:
@@ -97,7 +98,19 @@ def inputs_of(phase: Phase, state: TrainState) -> Inputs:
             arrays |= own.arrays
             numbers |= own.numbers
             params = params if own.params is None else own.params
-    return Inputs(arrays, params, numbers)
+            restart = restart if own.restart is None else own.restart
+    return Inputs(arrays, params, numbers, restart)
+
+
+def begun(setup: Setup, phase: Phase, state: TrainState, inputs: Inputs) -> TrainState:
+    """The state that an update learns from: itself, or where a component restarts it."""
+    if inputs.restart is None:
+        return state
+    trained, frozen = split(state.params, setup.policy.frozen)
+    due, base = inputs.restart
+    fresh = phase.learner.optimizer.transform().init(base)
+    trained, opt_state = new_if(due, (base, fresh), (trained, state.opt_state))
+    return state.replace(params=join(trained, frozen), opt_state=opt_state)
 
 
 def collect(setup: Setup, phase: Phase, state: TrainState) -> Collected | None:
@@ -116,16 +129,18 @@ def learn(
 ) -> tuple[TrainState, Metrics]:
     """(the next state, metrics): one update on the collected batch."""
     keys, policy, learner = keys_of(state), setup.policy, phase.learner
-    for path, value in inputs_of(phase, state).numbers.items():
+    inputs = inputs_of(phase, state)
+    for path, value in inputs.numbers.items():
         learner = learner.at(path, value)
-    sources, metrics = gathered(setup, phase, state, collected)
-    notes, of_notes = annotated(setup, phase, state, sources)
+    start = begun(setup, phase, state, inputs)
+    sources, metrics = gathered(setup, phase, start, collected)
+    notes, of_notes = annotated(setup, phase, start, sources)
     batches = credited(phase, learner.recipe, sources, notes)
     params, opt_state, of_update, finite = update(
         policy,
         learner,
-        state.params,
-        state.opt_state,
+        start.params,
+        start.opt_state,
         batches,
         keys.learn,
         progress=(state.update - phase.first) / max(phase.end - phase.first, 1),
@@ -324,8 +339,9 @@ def make_batches(setup: Setup, phase: Phase) -> Callable[[TrainState], dict[str,
     """(TrainState) -> {source: Batch}: the batches of the next update, without learning."""
 
     def batches(state: TrainState) -> dict[str, Batch]:
-        sources, _ = gathered(setup, phase, state, collect(setup, phase, state))
-        notes, _ = annotated(setup, phase, state, sources)
+        start = begun(setup, phase, state, inputs_of(phase, state))
+        sources, _ = gathered(setup, phase, start, collect(setup, phase, state))
+        notes, _ = annotated(setup, phase, start, sources)
         return credited(phase, phase.learner.recipe, sources, notes)
 
     return batches

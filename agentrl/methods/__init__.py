@@ -12,6 +12,7 @@ them. What crosses the border is `agentrl.learner.component.Component`.
   curriculum       tasks of a list drawn by the policy's success
   dagger           a teacher's labels in the states that the policy visits, of all rounds
   epo              the history of mean entropies for `losses.epo`
+  expert_iteration rounds that one policy collects and the next learns from the base (ReST)
   growing_batch    the policy's own solved episodes of all rounds, imitated (ReST)
   igpo             information gain of each turn about the reference answer
   routing          which frozen worker has each task, by LinUCB over delayed outcomes (Symphony)

@@ -1,47 +1,103 @@
 """ReST: the policy's own accepted episodes of all rounds are imitated, again and again."""
 
+import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.learner.required import required
-from agentrl.methods.by_turn import collected
+from agentrl.methods.by_turn import collected, to_turns
 from agentrl.methods.ring import drawn, empty, put, usable
-from agentrl.streams import at_positions
+from agentrl.streams import Streams, at_positions
+
+
+def solved_turns(streams: Streams, longest: int = 0) -> jax.Array:
+    """Turns of solved episodes, bool[N, T]; of trees each turn on the way to a solved end, once.
+
+    A turn that several episodes of a tree share is that of the first one that has it, be that one
+    solved or not. longest: most turns of a solved episode that counts; 0: any number.
+    """
+    good = jnp.any(streams.success & streams.mask, axis=1)
+    if longest:
+        good &= jnp.sum(streams.mask, axis=1) <= longest
+    turns = streams.mask & good[:, None]
+    if streams.prefix is None:
+        return turns
+    count, length = turns.shape
+    first = jnp.where(turns, streams.prefix, count)  # dropped
+    return jnp.zeros_like(turns).at[first, jnp.arange(length)].set(True, mode="drop")
+
+
+def likelihood_window(
+    score: jax.Array, turns: jax.Array, *, low: float = 0.0, high: float = 1.0
+) -> jax.Array:
+    """The turns whose score is within quantiles of the scores of all of them, bool[N, T].
+
+    Of log-probabilities -3, -0.1, -1, -0.5 and -2 the window [0.1, 0.9] has the bounds -2.6 and
+    -0.26 and keeps -2, -1 and -0.5: what is nearly certain is known already, and what is very
+    unlikely is noise. Bounds interpolate linearly and count as inside, so equal scores stay or go
+    together.
+
+    Args:
+      score: f32[N, T]. turns: bool[N, T], those that are compared.
+      low, high: quantiles, 0 <= low < high <= 1.
+    """
+    quantiles = jnp.array([low, high])
+    lower, upper = jnp.nanquantile(jnp.where(turns, score, jnp.nan), quantiles)
+    return turns & (score >= lower) & (score <= upper)
 
 
 def growing_batch(
-    setup: Setup, *, size: int = 4096, rows: int = 256, rounds: int = 0, longest: int = 0
+    setup: Setup,
+    *,
+    size: int = 4096,
+    rows: int = 256,
+    rounds: int = 0,
+    longest: int = 0,
+    low: float = 0.0,
+    high: float = 1.0,
+    per_token: bool = True,
 ) -> Component:
     """Source "growing_batch": rows of the rollout's solved episodes, of this and earlier updates.
 
     Each update is a round: what it collects is filtered and joins the rounds before, and the next
     ones learn from all. For `losses.behaviour_cloning` with source="growing_batch", beside a
     filter or none of the rollout's own rows; with rounds=1 it is rejection sampling of the update
-    before.
+    before. Longer rounds, with a policy of the last one that collects and a new start from the base
+    model, are those of component `agentrl.methods.expert_iteration`.
 
-    Metric: growing_batch/rows, that can be drawn.
+    Of trees of turns (`agentrl.methods.trees`) each turn on the way to a solved end is learnt from
+    once, see `solved_turns`: the (state, tactic) pairs of BFS-Prover's proofs.
+
+    Metrics: growing_batch/rows, that can be drawn; growing_batch/kept, the share of the turns of
+    solved episodes that the window leaves.
 
     Args:
       size: M, places for rows, of which the oldest go first. rows: drawn per update; 0: all M
         places, of which empty ones count nothing.
-      rounds: only rows of the last so many rounds are drawn; 0: of all.
+      rounds: only rows of the last so many updates are drawn; 0: of all.
       longest: only episodes of at most so many turns are accepted; 0: of any length.
+      low, high: only turns whose log-probability, as they were sampled, is within these quantiles
+        of the update's solved turns, see `likelihood_window`. BFS-Prover-V2's cuts are not known.
+      per_token: that log-probability divided by the turn's tokens; else their sum.
 
     Raises:
       ValueError: several agents, segments, an environment in Python, or an option outside its
         range.
 
     References:
-      ReST meets ReAct (2023), https://arxiv.org/abs/2312.10003, from notes; no code. There each
-      round begins from the base model again and a model ranks several samples of every step
-      (`agentrl.methods.rise` takes the best of several by the environment); here the policy goes on
-      from where it is, and the environment's success is the filter.
+      Aksitov et al. (2023), ReST meets ReAct, https://arxiv.org/abs/2312.10003, from notes; no
+      code. There a model ranks several samples of every step (`agentrl.methods.rise` takes the best
+      of several by the environment); here the environment's success is the filter.
+      Xin et al. (2025), BFS-Prover-V2, https://arxiv.org/abs/2509.06493, from notes; no code: the
+      window, there by the negative log-likelihood under the policy of the round.
     """
     path = "config.components.growing_batch"
     check_range(f"{path}.size", size, 1)
     for name, value in (("rows", rows), ("rounds", rounds), ("longest", longest)):
         check_range(f"{path}.{name}", value, 0)
+    check_range(f"{path}.high", high, 0.0, 1.0)
+    check_range(f"{path}.low", low, 0.0, high, below=True)
     required(setup, "growing_batch", None, one_agent=True, in_graph=True, whole_episodes=True)
 
     def make(context, sources):
@@ -49,13 +105,20 @@ def growing_batch(
 
     def after(ring, outcome):
         streams, own = outcome.streams, outcome.rows
-        good = jnp.any(streams.success & streams.mask, axis=1)
-        if longest:
-            good &= jnp.sum(streams.mask, axis=1) <= longest
-        kept = at_positions(streams.mask & good[:, None], own).astype(bool)
-        ring = put(ring, own.replace(loss_mask=own.loss_mask & kept))
+        tokens = to_turns(own.loss_mask.astype(jnp.float32), own, streams.mask.shape)
+        solved = solved_turns(streams, longest) & (tokens > 0)
+        kept = solved
+        if low > 0 or high < 1:
+            score = to_turns(own.behaviour_logp, own, streams.mask.shape)
+            score /= jnp.maximum(tokens, 1.0) if per_token else 1.0
+            kept = likelihood_window(score, solved, low=low, high=high)
+        kept_here = at_positions(kept, own).astype(bool)
+        ring = put(ring, own.replace(loss_mask=own.loss_mask & kept_here))
         count = jnp.sum(usable(ring, rounds), dtype=jnp.float32)
-        return ring, {"growing_batch/rows": jnp.stack([count, jnp.ones(())])}
+        return ring, {
+            "growing_batch/rows": jnp.stack([count, jnp.ones(())]),
+            "growing_batch/kept": jnp.stack([jnp.sum(kept) * 1.0, jnp.sum(solved) * 1.0]),
+        }
 
     def init(start):
         _, like = collected(setup.rollout, setup.policy, start.key)

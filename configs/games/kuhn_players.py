@@ -2,7 +2,7 @@ r"""Kuhn's poker of three and five players in words: self-play, or against a poo
 
 One card more than players, the hand so far in context, replies constrained to commands. "three",
 "five": one player meets frozen earlier parameters in all other seats, drawn by who beats it
-(https://arxiv.org/abs/1912.06680); "..._self": the newest ones have all seats.
+(https://arxiv.org/abs/1912.06680); "three_self": the newest ones have all seats.
 
     python -m launchers.train --config=configs/games/kuhn_players.py:three --workdir=runs/three
     python -m launchers.arena --game=KuhnPoker-v1 --options=players=3 \
@@ -14,7 +14,7 @@ import ml_collections
 from agentrl.config import check_variant, env_section
 from configs.games import spiral
 
-PLAYERS = {"three": 3, "three_self": 3, "five": 5, "five_self": 5}
+PLAYERS = {"three": 3, "three_self": 3, "five": 5}
 VARIANTS = tuple(PLAYERS)
 
 
