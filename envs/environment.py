@@ -79,9 +79,9 @@ class Environment(Agents):
     kinds: ClassVar[tuple[str, ...]] = ()
     # Drawing a task costs much more than a step: rollouts draw tasks ahead and reuse them.
     costly_reset: ClassVar[bool] = True
-    # `foreseen` is defined: where a reply may have several commands, the expert writes several,
-    # with the fragment "||" of the lexicon in between.
-    foresees: ClassVar[bool] = False
+    # Most commands that the expert writes in a reply that may have several, with the fragment "||"
+    # of the lexicon in between; 0: always one. With more, `foreseen` is defined.
+    foresees: ClassVar[int] = 0
 
     def undefined(self, name: str) -> NotImplementedError:
         """The error of a member that a subclass has to define."""

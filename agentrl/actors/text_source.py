@@ -119,7 +119,8 @@ def _source(
 def expert(agent: TextAgent, world: World, *, thoughts: bool = False, noise: float = 0.0) -> Actor:
     """The environment's expert, writing as the policy should.
 
-    thoughts: the thought repeats the command. noise: probability that a random legal action is
+    thoughts: replies have thoughts, the view's (`envs.text.View.thought`) or the command once more.
+    noise: probability that a random legal action is
     taken instead of the one in the reply.
     """
     commands = agent.policy.grammar.max_actions
@@ -195,30 +196,37 @@ def _given(said: codecs.Tokens) -> Generated:
 
 def _expert_tokens(policy: LanguagePolicy, world: World, *, thoughts: bool = False) -> int:
     """Tokens of the longest reply of the environment's commands."""
+    env, think = world.env, world.env.view.thought
 
     def of_start(key):
         params = world.params
         if world.batched:
             params = jax.tree.map(lambda x: x[0], params)
-        return world.env.commands_as(world.env.initial(key, params), jnp.int32(0), params)
+        state = env.initial(key, params)
+        said = env.commands_as(state, jnp.int32(0), params)
+        return said, None if think is None else think(state, params)
 
-    fragments = jax.eval_shape(of_start, jax.random.key(0)).shape[-1]
+    command, thought = jax.eval_shape(of_start, jax.random.key(0))
     return codecs.reply_tokens(
-        policy.codec, policy.grammar, world.env.view, fragments, thoughts=thoughts,
-        commands=_foreseen(policy, world),
+        policy.codec, policy.grammar, env.view, command.shape[-1], thoughts=thoughts,
+        commands=_foreseen(policy, world), thought=None if thought is None else thought.size,
     )  # fmt: skip
 
 
 def _reply_tokens(policy: LanguagePolicy, world: World, given: int | None) -> int:
-    """G, as given, or room for any command and, with a behaviour of thoughts, for one of a token.
+    """G, as given, or room for any command, for the thoughts of a view that has some, and, with a
+    behaviour of thoughts, for one of a token.
 
     Raises:
       ValueError: a behaviour is enforced with less.
     """
+    thinks = policy.grammar.think != "none"
     least = _expert_tokens(policy, world)
     if policy.behaviour is None:
+        if thinks and world.env.view.thought is not None:
+            least = _expert_tokens(policy, world, thoughts=True)
         return least if given is None else given
-    if policy.grammar.think != "none":
+    if thinks:
         tags = policy.codec.tags
         around = len(tags["<think>"]) + len(tags["</think>"])
         least += 1 + (around if policy.grammar.think == "optional" else 0)
@@ -232,7 +240,7 @@ def _reply_tokens(policy: LanguagePolicy, world: World, given: int | None) -> in
 
 def _foreseen(policy: LanguagePolicy, world: World) -> int:
     """Most commands that the expert writes in a reply."""
-    return policy.grammar.max_actions if world.env.foresees else 1
+    return max(1, min(policy.grammar.max_actions, world.env.foresees))
 
 
 def foreseen_commands(env: Any, state: Any, params: Any, most: int) -> jax.Array:
@@ -269,8 +277,11 @@ def _expert_reply(agent: TextAgent, world: World, view: View, thoughts: bool) ->
             if foreseen == 1
             else foreseen_commands(env, state, params, foreseen)
         )
-        size = max(longest, room)
-        return codecs.replies(policy.codec, policy.grammar, command, size, thoughts=thoughts)
+        size, think = max(longest, room), env.view.thought if thoughts else None
+        thought = None if think is None else think(state, params)
+        return codecs.replies(
+            policy.codec, policy.grammar, command, size, thoughts=thoughts, thought=thought
+        )
 
     said = _each(world, one, view)
     length = jnp.minimum(said.length, room)

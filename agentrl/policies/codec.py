@@ -331,23 +331,34 @@ def reply_tokens(
     *,
     thoughts: bool = False,
     commands: int = 1,
+    thought: int | None = None,
 ) -> int:
     """A bound on the tokens of `replies` without a bound; width: fragments of a command; commands:
-    how many the reply has, with the fragment `||` in between."""
+    how many the reply has, with the fragment `||` in between; thought: fragments of a thought of
+    its own."""
     frame = _framing(codec, grammar, thoughts)
     single = codec.lengths.max() == 1
     command = width if single else view.max_command_bytes
     command = commands * command + (commands - 1) * (1 if single else len("||"))
+    if thoughts and thought is not None:
+        return sum(map(len, frame)) + command + thought * int(codec.lengths.max())
     return sum(map(len, frame)) + command * (len(frame) - 1)
 
 
 def replies(
-    codec: Codec, grammar: Grammar, fragments: jax.Array, size: int, *, thoughts: bool = False
+    codec: Codec,
+    grammar: Grammar,
+    fragments: jax.Array,
+    size: int,
+    *,
+    thoughts: bool = False,
+    thought: jax.Array | None = None,
 ) -> Tokens:
     """The shortest well-formed replies with given commands, EOS included: Tokens [..., size].
 
     fragments: i32[..., C], the commands; 0s may be anywhere in them. thoughts: the thought between
-    <think> and </think> repeats the command instead of being empty.
+    <think> and </think> repeats the command instead of being empty, or is `thought`, fragments
+    i32[..., K].
     """
     if thoughts and grammar.think == "none":
         raise ValueError(
@@ -355,19 +366,27 @@ def replies(
             "thoughts; use grammar='answer' or 'action', think='optional' or 'required'"
         )
     frame = _framing(codec, grammar, thoughts)
-    room = (size - sum(map(len, frame))) // (len(frame) - 1)
-    if room < 1:
+    if thought is not None and not thoughts:
+        raise ValueError("replies thought=...: with thoughts=True only")
+    bodies = [fragments]
+    if thoughts:
+        bodies = [fragments if thought is None else thought, fragments]
+    room = size - sum(map(len, frame))
+    if room < len(bodies):
         raise ValueError(f"replies size={size}: expected more than the grammar's own tokens")
 
-    def one(ids: jax.Array) -> Tokens:
-        order = jnp.argsort(ids == 0, stable=True)
-        count = jnp.sum(ids != 0, dtype=jnp.int32)
-        body, total = concatenated(codec.fragments, codec.lengths, ids[order], count, room)
-        kept = jnp.minimum(total, room)
+    def one(*parts: jax.Array) -> Tokens:
         position = jnp.arange(size, dtype=jnp.int32)
         tokens, length = jnp.full(size, codec.pad, jnp.int32), jnp.int32(0)
+        left, cut = jnp.int32(room), jnp.zeros((), bool)
         for i, constants in enumerate(frame):
             if i > 0:
+                ids = parts[i - 1]
+                order = jnp.argsort(ids == 0, stable=True)
+                count = jnp.sum(ids != 0, dtype=jnp.int32)
+                body, total = concatenated(codec.fragments, codec.lengths, ids[order], count, room)
+                kept = jnp.minimum(total, left)
+                left, cut = left - kept, cut | (total > kept)
                 at = position - length
                 within = (at >= 0) & (at < kept)
                 tokens = jnp.where(within, body[jnp.clip(at, 0, room - 1)], tokens)
@@ -375,8 +394,8 @@ def replies(
             for token in constants:
                 tokens = jnp.where(position == length, token, tokens)
                 length = length + 1
-        return Tokens(tokens, length, total > room)
+        return Tokens(tokens, length, cut)
 
     for _ in range(fragments.ndim - 1):
         one = jax.vmap(one)
-    return one(fragments)
+    return one(*bodies)

@@ -102,7 +102,8 @@ class AgentGraph(Environment):
 
     wordings: ClassVar[str] = "envs.agent_graph.words"
     costly_reset: ClassVar[bool] = False
-    foresees: ClassVar[bool] = True
+    # As many as a reply may have.
+    foresees: ClassVar[int] = 1 << 30
 
     def __post_init__(self):
         mod_sum.check_tasks(

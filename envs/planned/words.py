@@ -38,6 +38,7 @@ def compact(env: Planned) -> View:
         describe=describe,
         templates=(*view.templates, *(template(lexicon, plan) for plan in plans)),
         slots=lambda state, params, agent: view.slots(state.base, params.base),
+        thought=None,
         max_fragments=view.max_fragments + 1,
         max_bytes=view.max_bytes + max(map(len, heads)),
         max_command_bytes=max(view.max_command_bytes, *map(len, plans)),

@@ -79,7 +79,8 @@ class SearchQA(Environment):
     the last search's results or whether past answers were correct.
 
     `split`: a quarter of all questions are "unseen" and never occur in "seen"; it matters with a
-    constant corpus. Expert: looks up hop by hop and answers, in sum of hops + k steps.
+    constant corpus. `distinct`: the questions begin at different entities. Expert: looks up hop by
+    hop and answers, in sum of hops + k steps.
     Source: MEM1 (read: search, answers, reward); its corpus and its retriever are replaced.
     """
 
@@ -92,6 +93,7 @@ class SearchQA(Environment):
     corpus_seed: int | None = None
     show_questions: bool = True
     answer_last: bool = False
+    distinct: bool = False
     split: str = "seen"
 
     wordings: ClassVar[str] = "envs.search_qa.words"
@@ -112,6 +114,11 @@ class SearchQA(Environment):
             )
         if not 1 <= self.passages <= 4:
             raise ValueError(f"passages {self.passages}: expected 1 to 4")
+        if self.distinct and 4 * self.objectives > self.entities:
+            raise ValueError(
+                f"objectives {self.objectives} with distinct=True: expected at most "
+                f"{self.entities // 4}, a fourth of the entities"
+            )
         if self.split not in ("seen", "unseen"):
             raise ValueError(f"split {self.split!r}: expected 'seen' or 'unseen'")
 
@@ -158,6 +165,7 @@ class SearchQA(Environment):
                 self.relations,
                 (self.min_hops, self.max_hops),
                 self.split,
+                self.distinct,
             ),
             answered=jnp.zeros((), jnp.uint8),
             correct=jnp.zeros((), jnp.uint8),
@@ -301,6 +309,26 @@ class SearchQA(Environment):
         searches = unknown[target] & self.may_search(state)
         answer = self.num_searches + along[first, -1]
         return jnp.where(searches, search, answer).astype(jnp.int32)
+
+    @property
+    def foresees(self) -> int:
+        """With `answer_last` the expert gives all answers in one reply, where it can have several
+        commands."""
+        return self.objectives if self.answer_last else 0
+
+    def foreseen(self, state: SearchQAState, action: jax.Array) -> tuple[SearchQAState, jax.Array]:
+        """Answers say nothing new; what a search finds has to be seen."""
+        answers = action >= self.num_searches
+        answered = (state.answered + answers).astype(jnp.uint8)
+        return state.replace(answered=answered), answers & (answered < self.objectives)
+
+    def noted(self, state: SearchQAState) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """What has been found out on each question: (bool[k], it is anything; i32[k], the entity
+        that it asks about; i32[k], the entity that its known hops lead to)."""
+        along = rules.chain(state.corpus, state.questions, self.entities)
+        known = state.known.astype(jnp.int32)
+        reached = jnp.take_along_axis(along, known[:, None], axis=1)[:, 0]
+        return known > 0, along[:, 0], reached
 
     def render(self, state: SearchQAState, params: SearchQAParams) -> str:
         """The agent's text in this wording."""

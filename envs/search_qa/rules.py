@@ -49,9 +49,11 @@ def draw_questions(
     relations: int,
     hops: tuple[int, int],
     split: str,
+    distinct: bool = False,
 ) -> Questions:
     """Independent uniform questions of `hops` (fewest, most) hops.
 
+    distinct: they begin at different entities; uniform over those sets, count <= entities / 4.
     split: a question is "unseen" if the sum of the indices of its entity and its relations is a
     multiple of 4, else "seen"; so a quarter of all questions is held out, of every path.
     """
@@ -60,7 +62,12 @@ def draw_questions(
     length = jax.random.randint(hop_key, (count,), fewest, most + 1)
     path = jax.random.randint(relation_key, (count, most), 0, relations)
     path = jnp.where(np.arange(most) < length[:, None], path, 0)
-    block = jax.random.randint(entity_key, (count,), 0, entities // _RESIDUES)
+    blocks = entities // _RESIDUES
+    if distinct:
+        # Of four neighbours one: as many sets as with independent draws, without the repetitions.
+        block = jax.random.permutation(entity_key, blocks)[:count]
+    else:
+        block = jax.random.randint(entity_key, (count,), 0, blocks)
     residue = jax.random.randint(residue_key, (count,), 1, _RESIDUES)
     residue = jnp.zeros_like(residue) if split == "unseen" else residue
     entity = _RESIDUES * block + (residue - jnp.sum(path, axis=1)) % _RESIDUES

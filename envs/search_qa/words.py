@@ -8,6 +8,8 @@ from envs.text import Lexicon, Query, View, template
 
 # Number of words of a search that are kept: more than two, so that a repeated one does no harm.
 MAX_WORDS = 4
+# Wording "notes": more turns left are not told apart, so that tasks of any length read alike.
+HINTED = 3
 
 RULES = (
     "Answer the questions one after the other, in their order. You can search a collection of "
@@ -21,20 +23,41 @@ def _take(table: np.ndarray, index) -> jnp.ndarray:
     return jnp.asarray(table)[jnp.clip(index, 0, len(table) - 1)]
 
 
-def _view(env: SearchQA, lexicon: Lexicon, describe, forms: tuple[str, str], **bounds) -> View:
-    """Shared by both wordings; forms: of a search and of an answer, as `search ` and `answer `."""
+def _view(
+    env: SearchQA,
+    lexicon: Lexicon,
+    describe,
+    forms: tuple[str, str],
+    *,
+    one_form: bool = False,
+    **bounds,
+) -> View:
+    """Shared by the wordings; forms: of a search and of an answer, as `search ` and `answer `.
+
+    one_form: the words of a search are the fragments that stand in questions, with the space in
+    front of them.
+    """
     entities = lexicon.table(ENTITIES[: env.entities])
     relations = lexicon.table(RELATIONS[: env.relations])
+    things = {"entity": entities[:, None], "relation": relations[:, None]}
     search, answer = forms
+    asks = template(lexicon, f"{search}{{entity}} {{relation}}")
+    if one_form:
+        asks = template(lexicon, f"{search.rstrip()}{{asked}}{{relation}}")
+        things["asked"] = lexicon.table(f" {name}" for name in ENTITIES[: env.entities])[:, None]
+        ways = lexicon.table(f" {name}" for name in RELATIONS[: env.relations])
+        things["relation"] = ways[:, None]
+    if env.answer_last:
+        lexicon("||")  # an expert gives all answers in one reply, see `SearchQA.foresees`
     longest = max(len(search) + 4 + 1 + 5, len(answer) + 4)
     return View(
         lexicon=lexicon,
         describe=describe,
         templates=(
-            template(lexicon, f"{search}{{entity}} {{relation}}"),
+            asks,
             template(lexicon, f"{answer}{{entity}}"),
         ),
-        slots=lambda state, params: {"entity": entities[:, None], "relation": relations[:, None]},
+        slots=lambda state, params: things,
         max_command_bytes=longest,
         query=Query(search, "", np.concatenate([entities, relations]), MAX_WORDS, env.encode_query),
         rules=RULES.format(search=f"{search}{{words}}", answer=f"{answer}{{name}}"),
@@ -134,4 +157,53 @@ def faithful(env: SearchQA) -> View:
     )
 
 
-WORDINGS = {"compact": compact, "faithful": faithful}
+def notes(env: SearchQA) -> View:
+    """Without numbers, for a policy that is trained on few questions and tested on many, and with
+    what it should note down: `5 turns left`, `ask deca boss; fi heir;`, `found deca boss=mila`.
+
+    Turns left are counted up to HINTED, `3 or more turns left`; more than k searches and k answers
+    need none (MEM1's hint). Before a command the expert thinks of what it has found out on all
+    questions, `deca=mila;fi=nobo;`: the memory that MEM1's policy rewrites in each turn.
+    """
+    lexicon = Lexicon()
+    names = ENTITIES[: env.entities]
+    entities, things = lexicon.table(f" {name}" for name in names), lexicon.table(names)
+    relations = lexicon.table(f" {name}" for name in RELATIONS[: env.relations])
+    left = [*(f"{n} turns left" for n in range(HINTED)), f"{HINTED} or more turns left"]
+    hints = lexicon.table(left)
+    ask, ends, found, is_ = map(lexicon, ("\nask", ";", "\nfound", "="))
+
+    def describe(state, params):
+        questions, shown = state.questions, env.shown(state)
+        there = np.arange(env.max_hops) < questions.hops[:, None]
+        path = jnp.where(there, _take(relations, questions.relations), 0)
+        entity = _take(entities, questions.entity)[:, None]
+        asked = jnp.concatenate([entity, path, jnp.full_like(entity, ends)], axis=1)
+        asked = jnp.where(shown[:, None], asked, 0).reshape(-1)
+        head, relation, tail = env.found(state)
+        passages = [jnp.full_like(head, found), _take(entities, head), _take(relations, relation)]
+        passages += [jnp.full_like(head, is_), _take(things, tail)]
+        passages = jnp.where((state.passages >= 0)[:, None], jnp.stack(passages, axis=1), 0)
+        hint = _take(hints, params.max_steps_in_episode - state.time)[None]
+        opening = jnp.where(jnp.any(shown), ask, 0)[None]
+        return jnp.concatenate([hint, opening, asked, passages.reshape(-1)])
+
+    def thought(state, params):
+        there, entity, reached = env.noted(state)
+        is_known, end = jnp.full_like(entity, is_), jnp.full_like(entity, ends)
+        pairs = [_take(entities, entity), is_known, _take(things, reached), end]
+        return jnp.where(there[:, None], jnp.stack(pairs, axis=1), 0).reshape(-1)
+
+    return _view(
+        env,
+        lexicon,
+        describe,
+        ("search ", "answer "),
+        one_form=True,
+        max_fragments=2 + env.objectives * (2 + env.max_hops) + 5 * env.passages,
+        max_bytes=24 + env.objectives * (6 + 6 * env.max_hops) + env.passages * (6 + 16),
+        thought=thought,
+    )
+
+
+WORDINGS = {"compact": compact, "faithful": faithful, "notes": notes}

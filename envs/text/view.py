@@ -75,6 +75,9 @@ class View:
     query: the command with free text, if there is one.
     read: (codes u8[S] of `envs.text.reading.characters`, slots) -> i32[], the action that the
       environment's source reads in a reply, -1 for none; for the faithful grammar.
+    thought: (state, params) -> fragment indices i32[n] of what the expert thinks before its
+      command, 0 for none, for replies with thoughts: all that it will need of what it has seen.
+      None: it repeats the command.
     rules: instructions for language models that were not trained here.
     """
 
@@ -88,6 +91,7 @@ class View:
     whole: bool = False
     query: Query | None = None
     read: Callable[[jax.Array, Mapping[str, Any]], jax.Array] | None = None
+    thought: Callable[[Any, Any], jax.Array] | None = None
     rules: str = ""
 
     def __post_init__(self):
@@ -101,6 +105,13 @@ class View:
                     )
         hashes = hashing.of_strings([f.lower().encode() for f in self.lexicon])
         object.__setattr__(self, "hashes", hashes)
+
+    @property
+    def inner_thought(self) -> Callable[[Any, Any], jax.Array] | None:
+        """`thought` as a function of the state and the params of a wrapper around this
+        environment."""
+        think = self.thought
+        return think and (lambda state, params: think(state.base, params.base))
 
 
 def packed(view: "View", fragments: jax.Array) -> Text:

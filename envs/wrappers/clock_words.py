@@ -23,6 +23,7 @@ def compact(env: Clock) -> View:
             view.describe(state.base, params.base), shown[0] + state.clock
         ),
         slots=lambda state, params: view.slots(state.base, params.base),
+        thought=view.inner_thought,
         max_fragments=view.max_fragments + 1,
         max_bytes=view.max_bytes + max(map(len, lines)),
         rules=f"{view.rules}\nA clock shows the minute; it does not matter.",

@@ -13,6 +13,7 @@ def compact(env: SingleStep) -> View:
         view,
         describe=lambda state, params: view.describe(state.base, params.base),
         slots=lambda state, params: view.slots(state.base, params.base),
+        thought=view.inner_thought,
     )
 
 

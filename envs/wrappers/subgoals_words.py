@@ -44,6 +44,7 @@ def compact(env: Subgoals) -> View:
         max_command_bytes=view.max_command_bytes + longest,
         whole=False,
         read=None,
+        thought=None,
         rules=(
             f"{view.rules}\nBefore each command say whether you keep your subgoal, which the first "
             f"line names, {KEEP}, or set one, {SWITCH} and one of {', '.join(goals)}."

@@ -18,6 +18,7 @@ def compact(env: Submission) -> View:
         lexicon=lexicon,
         describe=lambda state, params: view.describe(state.base, params.base),
         slots=lambda state, params: view.slots(state.base, params.base),
+        thought=view.inner_thought,
         rules=f"{view.rules}\nWhen you have finished, submit; nothing counts before.",
     )
 

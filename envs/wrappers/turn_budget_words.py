@@ -42,6 +42,7 @@ def compact(env: TurnBudget) -> View:
         said,
         lexicon=lexicon,
         slots=lambda state, params: view.slots(state.base, params.base),
+        thought=view.inner_thought,
         rules=view.rules + rules,
         **changes,
     )

@@ -93,6 +93,7 @@ WRONG = [
     ("SearchQA-v1", {"entities": 256}, "entities 256"),
     ("SearchQA-v1", {"min_hops": 3}, "min_hops 3, max_hops 2: expected 1 to 4, in order"),
     ("SearchQA-v1", {"passages": 5}, "passages 5: expected 1 to 4"),
+    ("SearchQA-v1", {"objectives": 6, "entities": 20, "distinct": True}, "at most 5, a fourth"),
     ("SearchQA-v1", {"split": "test"}, "split 'test': expected 'seen' or 'unseen'"),
     ("Shop-v1", {"products": 30}, "products 30: expected a multiple of 4 from 4 to 256"),
     ("Shop-v1", {"products": 512}, "products 512"),

@@ -9,6 +9,7 @@ import playing
 import pytest
 
 import envs
+from agentrl.actors.text_source import foreseen_commands
 from envs.search_qa import rules
 from envs.search_qa.env import ENTITIES, RELATIONS
 from envs.search_qa.rules import Questions
@@ -308,6 +309,77 @@ def test_words():
     passages = f"\n<information>\n{document}\n</information>"
     assert describe(found) == f"Answered: 0 of 2. {questions}{passages}"
     assert describe(answered) == f"Answered: 1 of 2. Questions: {second}"
+
+
+def test_notes_carry_what_was_found():
+    """A recorded episode of the expert: what it reads, notes down and writes."""
+    options = {"show_questions": False, "answer_last": True, "wording": "notes"}
+    env, params, state, step = by_hand(**options)
+    view, expert = env.view, playing.method(env, "expert")
+    describe = teller(**SMALL, **options)
+    name = [*ENTITIES[:20]]
+    three, five = name[3], name[5]
+    heir, boss = table()[3, 1], table()[5, 0]
+    pal = table()[boss, 2]
+    recorded = []
+    while not bool(env.is_terminated(state, params)):
+        note = join(view.lexicon, np.asarray(view.thought(state, params)))
+        said = join(view.lexicon, np.asarray(foreseen_commands(env, state, params, 2)))
+        recorded.append((describe(state), note, said))
+        state, *_ = run(step, state, int(expert(state, params)))
+    known = f" {three}={name[heir]};"
+    more = "3 or more turns left"
+    assert recorded == [
+        (f"{more}\nask {three} heir; {five} boss pal;", "", f"search {three} heir"),
+        (f"{more}\nfound {three} heir={name[heir]}", known, f"search {five} boss"),
+        (
+            f"{more}\nfound {five} boss={name[boss]}",
+            f"{known} {five}={name[boss]};",
+            f"search {name[boss]} pal",
+        ),
+        (
+            f"{more}\nfound {name[boss]} pal={name[pal]}",
+            f"{known} {five}={name[pal]};",
+            f"answer {name[heir]}||answer {name[pal]}",
+        ),
+        (more, f"{known} {five}={name[pal]};", f"answer {name[pal]}"),
+    ]
+    assert bool(env.is_success(state, params))
+
+
+def test_notes_have_the_same_words_for_any_number_of_questions():
+    views = [functions(objectives=k, wording="notes", answer_last=True)[0].view for k in (2, 8)]
+    assert len({view.lexicon for view in views}) == 1
+    # Turns left are told when there are few.
+    env, params, state, step = by_hand(wording="notes")
+    describe = teller(**SMALL, wording="notes")
+    told = []
+    for _ in range(8):
+        told.append(describe(state).split("\n")[0])
+        state, *_ = run(step, state, search(0, 0))
+    assert told == ["3 or more turns left"] * 6 + ["2 turns left", "1 turns left"]
+
+
+def test_notes_read_back_as_commands():
+    env, _, state, _ = by_hand(wording="notes")
+    parsed = reader(**SMALL, wording="notes")
+    assert parsed(f"search {ENTITIES[3]} {RELATIONS[1]}", state) == search(3, 1)
+    assert parsed(f"search {RELATIONS[1]} of {ENTITIES[3]}", state) == search(3, 1)
+    assert parsed(f"answer {ENTITIES[7]}", state) == answer(7)
+
+
+@pytest.mark.parametrize("split", ["seen", "unseen"])
+def test_distinct_questions(split):
+    draw = jax.jit(
+        jax.vmap(lambda key: rules.draw_questions(key, 5, 20, 4, (1, 1), split, distinct=True))
+    )
+    drawn = jax.tree.map(np.asarray, draw(jax.random.split(jax.random.key(0), 2048)))
+    assert all(len(set(row)) == 5 for row in drawn.entity.tolist())
+    residue = (drawn.entity.astype(int) + drawn.relations.sum(2)) % 4
+    assert set(residue.reshape(-1)) == ({0} if split == "unseen" else {1, 2, 3})
+    np.testing.assert_allclose(
+        np.bincount(drawn.entity.reshape(-1)) / (5 * 2048), np.full(20, 0.05), atol=0.015
+    )
 
 
 def test_names_are_different():

@@ -154,6 +154,27 @@ def test_thoughts_need_a_grammar_with_a_place_for_them():
         codecs.replies(codec, make_grammar("bare"), commands, 9, thoughts=True)
 
 
+def test_thoughts_of_their_own_share_the_room_with_the_command():
+    codec, view, grammar = _codec("word"), _view(), make_grammar("answer")
+    command = command_fragments(view, view.slots(None, None))[0]
+    text = view.lexicon[int(command[0])]
+    thought = jnp.full(3, command[0])
+    size = codecs.reply_tokens(codec, grammar, view, command.shape[0], thoughts=True, thought=3)
+
+    def said(size):
+        written = codecs.replies(codec, grammar, command, size, thoughts=True, thought=thought)
+        length = int(written.length)
+        return codecs.decode(codec, np.asarray(written.tokens)[:length]), bool(written.cut)
+
+    whole, cut = said(size)
+    assert whole.startswith(f"<think>{3 * text}</think>") and not cut
+    # Four tags, the end and the thought: nothing is left for the command.
+    short, cut = said(8)
+    assert short == f"<think>{3 * text}</think><answer></answer>" and cut
+    with pytest.raises(ValueError, match="with thoughts=True only"):
+        codecs.replies(codec, grammar, command, size, thought=thought)
+
+
 def test_control_tokens_cannot_come_from_text():
     pieces = [b"", b"", b""] + [bytes([i]) for i in range(256)]
     with pytest.raises(ValueError, match="control token"):

@@ -27,8 +27,9 @@ def expert(
     Args:
       episodes: read per update.
       demonstrations: number of different episodes; 0: unlimited new ones.
-      thoughts: the expert's replies name the command in their thoughts, too, which are empty
-        otherwise; for grammars that have thoughts.
+      thoughts: the expert's replies have thoughts, which are empty otherwise: those of the
+        environment's view (`envs.text.View.thought`, such as what it has found out), or the command
+        once more; for grammars that have thoughts.
       noise: probability that a random legal action is taken instead of the one in the row, so that
         rows also cover states off the expert's own path (Laskey et al. 2017, DART,
         https://arxiv.org/abs/1703.09327, written from the abstract; there the noise is fitted).
