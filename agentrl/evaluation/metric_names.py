@@ -174,6 +174,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "from the policy that collected to the one in training",
         ),
         "kl_ref": ("KL to the reference", "nats", "per token or action"),
+        "reward_kl": ("KL in the reward", "nats", "per token or action, as sampled"),
         "kl/rollout_train": (
             "KL, sampler to learner",
             "nats",
