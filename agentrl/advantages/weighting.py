@@ -156,8 +156,8 @@ def live_group_scale(
 
     References:
       Fathom-DeepResearch (2025), RAPO, https://arxiv.org/abs/2509.24107 (text of version 1 read).
-      Its replay of a success into a group that failed is `agentrl.methods.success_replay`, and
-      leaving out tasks that are solved `agentrl.methods.curriculum`.
+      Its replay of a success into a group that failed is `agentrl.methods.success_replay` (with
+      when="none"), and its leaving out of solved tasks `agentrl.methods.task_lists.pruned_tasks`.
     """
     _check_two_axes("live_group_scale", advantage)
     alive = dynamic_sampling(reward, mask, group, role=role)

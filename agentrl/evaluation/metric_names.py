@@ -368,6 +368,9 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "tasks",
             "exp of the entropy of the distribution",
         ),
+        "pruned_tasks/left": ("Tasks left", "tasks", "of the list, that are not solved yet"),
+        "pruned_tasks/epoch": ("Epochs", "epochs", "over the tasks that were left"),
+        "solvable_tasks/kept": ("Solvable tasks", "tasks", "that the first policy solved"),
         "task_group/share/{group}": ("Tasks of group {group}", "share", "of those drawn"),
         "task_group/success/{group}": (
             "Success in group {group}",

@@ -18,8 +18,9 @@ from agentrl.config import base_config, check_variant, env_section, section, ter
 from agentrl.methods.curriculum import curriculum, tasks_by_number
 from agentrl.methods.self_imitation import self_imitation
 from agentrl.methods.success_replay import success_replay
+from agentrl.methods.task_lists import pruned_tasks, solvable_tasks
 
-VARIANTS = ("replay", "spear", "spear_bonus", "none")
+VARIANTS = ("replay", "filtered", "rapo", "spear", "spear_bonus", "none")
 
 
 def get_config(variant: str = "replay") -> ml_collections.ConfigDict:
@@ -38,7 +39,19 @@ def get_config(variant: str = "replay") -> ml_collections.ConfigDict:
     config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")
     config.objective.entropy.weight = 0.01
     config.optimizer.learning_rate = 1e-3
-    if variant == "replay":
+    if variant == "filtered":
+        # Tasks that the first policy solves at least once, then the replay of ARPO as well.
+        config.components.pop("curriculum")
+        config.components.solvable_tasks = section(solvable_tasks, tasks=32, tries=64)
+        config.components.solvable_tasks.update(terms=("policy", "entropy"), weights=(1.0, 0.01))
+    if variant == "rapo":
+        config.components.pop("curriculum")
+        config.components.pruned_tasks = section(pruned_tasks, tasks=32, at=0.9)
+        config.components.success_replay = section(success_replay, tasks=64, per_task=1)
+        config.components.success_replay.update(success=0.5, when="none", replaces="random")
+        config.reweighting.live_group_scale = section(advantages.live_group_scale)
+        config.learner.normalize_advantage = "none"
+    if variant in ("replay", "filtered"):
         config.components.success_replay = section(success_replay, tasks=64)
     if variant.startswith("spear"):
         config.components.self_imitation = section(self_imitation, replay_until=50, calls_until=50)
