@@ -352,6 +352,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "of solved episodes, that can be drawn",
         ),
         "branch_rate": ("Branches", "share", "of the episodes"),
+        "branch_budget": ("Budget of branches", "episodes", "of a group, by entropies (AEPO)"),
         "branch_turn": ("Turn of a branch", "turns", "mean of their first own turns"),
         "shared_turn_rate": ("Copied turns", "share", "that a branch shares with its parent"),
         "sampled_turns": ("Sampled turns", "turns", "of trees, per collection; copies left out"),
