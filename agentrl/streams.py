@@ -87,6 +87,7 @@ def fields_of(structure: Any) -> dict[str, Any]:
 # Per field what fills it, for errors where it is needed and missing.
 FILLED_BY: dict[str, str] = {
     "tasks": "a component that draws tasks, such as agentrl.methods.curriculum.curriculum",
+    "limits": "component agentrl.methods.turn_limits.turn_limits",
     "group": "whole episodes in groups (config.rollout.name='episodes')",
     "episode": "whole episodes (config.rollout.name='episodes')",
     "role": "an environment of several agents",

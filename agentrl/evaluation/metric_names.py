@@ -369,6 +369,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "tasks",
             "exp of the entropy of the distribution",
         ),
+        "turn_limits/mean": ("Limit of turns", "turns", "mean over tasks that were solved"),
         "pruned_tasks/left": ("Tasks left", "tasks", "of the list, that are not solved yet"),
         "pruned_tasks/epoch": ("Epochs", "epochs", "over the tasks that were left"),
         "solvable_tasks/kept": ("Solvable tasks", "tasks", "that the first policy solved"),

@@ -41,11 +41,11 @@ def get_config(variant: str = "replay") -> ml_collections.ConfigDict:
     config.optimizer.learning_rate = 1e-3
     if variant == "filtered":
         # Tasks that the first policy solves at least once, then the replay of ARPO as well.
-        config.components.pop("curriculum")
+        del config.components.curriculum
         config.components.solvable_tasks = section(solvable_tasks, tasks=32, tries=64)
         config.components.solvable_tasks.update(terms=("policy", "entropy"), weights=(1.0, 0.01))
     if variant == "rapo":
-        config.components.pop("curriculum")
+        del config.components.curriculum
         config.components.pruned_tasks = section(pruned_tasks, tasks=32, at=0.9)
         config.components.success_replay = section(success_replay, tasks=64, per_task=1)
         config.components.success_replay.update(success=0.5, when="none", replaces="random")
