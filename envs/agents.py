@@ -103,8 +103,8 @@ class Agents:
         return None
 
     @property
-    def tabular_name(self) -> str | None:
-        """Name of the game's sequence form in `agentrl.selfplay`; None if it has none."""
+    def tabular(self) -> tuple[str, dict[str, Any]] | None:
+        """Name and options of the game's sequence form in `agentrl.selfplay`; None without one."""
         return None
 
     def per_agent(self, tree: chex.ArrayTree) -> chex.ArrayTree:

@@ -64,7 +64,7 @@ def make_components(
         found["baseline"] = baseline(setup)
     if config.staleness:
         found["sampler"] = sampler(setup, staleness=config.staleness)
-    if any(env.tabular_name for env, _ in setup.envs.values()):
+    if any(env.tabular for env, _ in setup.envs.values()):
         # Imports the small games that can be solved; other runs start without them.
         from agentrl.learner.components.exploitability import exploitability
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentrl.evaluation import comparison, curves, figures, results, standings
+from agentrl.evaluation import comparison, curves, drift_view, figures, results, standings
 from agentrl.evaluation.alarms import begun, compares_groups
 from agentrl.evaluation.markup import Markup, join, stacked, table, tag
 from agentrl.evaluation.page import page
@@ -22,6 +22,7 @@ _ABOUT = {
     "evaluation": "Every run and every checkpoint plays the same tasks.",
     "metrics": "Over environment steps. Below each title is the metric's name in metrics.jsonl.",
     "anchors": "In which turns GiGPO can compare actions.",
+    "drift": "How far the policy is from itself with its task fresh in the prompt.",
     "credit": "Episodes that the newest checkpoint played, and what each turn is credited with.",
     "provenance": "How to run it again.",
 }
@@ -68,6 +69,7 @@ def report(
         ("evaluation", "Evaluation on fixed tasks", results.evaluation(runs, samples)),
         ("metrics", "Metrics", curves.others(runs, environments, metrics, samples)),
         ("anchors", "Anchor groups", curves.anchor_groups(runs)),
+        ("drift", "Drift, turn by turn", drift_view.section(runs)),
         ("arena", "Arena", _arenas(runs)),
         ("matches", "Matches", _matches(runs, matches or {})),
         ("credit", "Credit, turn by turn", _credit(runs, credit or {})),

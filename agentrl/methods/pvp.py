@@ -1,6 +1,7 @@
 """Proxy value propagation: an overseer takes over where the policy goes wrong, and no reward is
 read."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -136,8 +137,8 @@ def halves(
     some = [jnp.any(x["acted"]) for x in (human, novice)]
 
     def part(own, other, there, count, keys):
-        pick = lambda x, y: jnp.where(there, x, y)  # noqa: E731
-        return jax.tree.map(pick, drawn(own, count, keys[0]), drawn(other, count, keys[1]))
+        these, those = drawn(own, count, keys[0]), drawn(other, count, keys[1])
+        return jax.tree.map(functools.partial(jnp.where, there), these, those)
 
     one = part(human, novice, some[0], half, keys[:2])
     two = part(novice, human, some[1], count // 2, keys[2:])
@@ -161,13 +162,16 @@ def critic_loss(
     both, there = twins.all(params, turns["observation"]), turns["acted"]
     differs = turns["action"] != turns["novice"]
     total = jnp.zeros(there.shape)
+    done, would = (
+        jnp.take_along_axis(both, turns[name][:, None, None], 2)[..., 0]
+        for name in ("action", "novice")
+    )
     for twin in (0, 1):
-        of = lambda name: jnp.take_along_axis(both[:, twin], turns[name][:, None], 1)[:, 0]  # noqa: B023, E731
-        done = of("action")
+        done_by, would_by = done[:, twin], would[:, twin]
         total += losses.proxy_value_loss(
-            done, of("novice"), turns["takeover"], differs, there, bound=bound
+            done_by, would_by, turns["takeover"], differs, there, bound=bound
         )
-        total += propagation * losses.q_loss(done, target, there, huber=1.0)
+        total += propagation * losses.q_loss(done_by, target, there, huber=1.0)
     return jnp.sum(total) / jnp.maximum(jnp.sum(there), 1)
 
 

@@ -15,13 +15,13 @@ from agentrl.selfplay.sequence_form import SequenceForm
 
 def form_of(env: Any) -> SequenceForm | None:
     """The sequence form of an environment, or None if the environment has none."""
-    if env.tabular_name is None:
+    if env.tabular is None:
         return None
-    from agentrl.selfplay.games import (
-        sequence_form,
-    )  # imports poker's rules: for tabular games only
+    # Imports poker's rules: for tabular games only.
+    from agentrl.selfplay.games import sequence_form
 
-    return sequence_form(env.tabular_name)
+    name, options = env.tabular
+    return sequence_form(name, **options)
 
 
 def make_table(

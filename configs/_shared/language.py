@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import ml_collections
 
 import envs
@@ -12,6 +13,8 @@ from agentrl.methods.prompted import expert_plan
 from configs._shared import methods
 
 METHODS = (*methods.METHODS, "sft")
+# Four questions of SearchQA-v1, one search each.
+QUESTIONS = {"objectives": 4, "entities": 20, "relations": 4, "max_hops": 1}
 
 
 def policy(critic: str = "none") -> ml_collections.ConfigDict:
@@ -64,3 +67,11 @@ def lake_plan(state: Any, agent: jax.Array, params: Any) -> jax.Array:
     """The expert's commands from a state of a lake of 4 x 4 to the end, for a prompt."""
     env, _ = envs.make("FrozenLake-v1", size=4, slippery=False)
     return expert_plan(env, 6)(state, agent, params)
+
+
+def questions(state: Any, agent: jax.Array, params: Any) -> jax.Array:
+    """All questions of a SearchQA-v1 of `QUESTIONS`, as its first observation tells them."""
+    env, _ = envs.make("SearchQA-v1", **QUESTIONS)
+    nothing = jnp.full_like(state.passages, -1)
+    state = state.replace(answered=jnp.zeros_like(state.answered), passages=nothing)
+    return env.view.describe(state, params)

@@ -48,6 +48,7 @@ VARIANTS = {
     "release_TicTacToe-v1": "the whole game in context, 16 of the turns with an advantage",
     "release_KuhnPoker-v1": "the same, as of any other game",
     "kuhn": "Kuhn's poker with the whole hand in context, scored by exact exploitability",
+    "leduc": "Leduc's poker in the same way",
 }
 
 
@@ -58,8 +59,8 @@ def get_config(variant: str = "TicTacToe-v1") -> ml_collections.ConfigDict:
         return faithful(variant.removeprefix("faithful_"))
     if variant.startswith("release_"):
         return release(variant.removeprefix("release_"))
-    if variant == "kuhn":
-        return kuhn()
+    if variant in ("kuhn", "leduc"):
+        return solved(f"{variant.title()}Poker-v1")
     config = base_config()
     config.updates = 400
     config.log_every = 20
@@ -135,10 +136,10 @@ def release(game: str) -> ml_collections.ConfigDict:
     return config
 
 
-def kuhn() -> ml_collections.ConfigDict:
+def solved(game: str) -> ml_collections.ConfigDict:
     """Single hands, whose equilibrium is known: the policy's exploitability is measured exactly."""
-    config = get_config("KuhnPoker-v1")
-    config.env = env_section("KuhnPoker-v1", **ILLEGAL, max_steps_in_episode=3)
+    config = get_config(game)
+    config.env = env_section(game, **ILLEGAL, max_steps_in_episode=3 if "Kuhn" in game else 8)
     config.policy.constrained = True
     config.context = section(rollout.contexts.whole)
     config.rollout.num_groups = 128

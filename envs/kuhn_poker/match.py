@@ -1,4 +1,4 @@
-"""Several hands of Kuhn poker of two seats as one game, in the form of its `rules`."""
+"""Several hands of Kuhn poker as one game of N seats, in the form of its `rules`."""
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +11,8 @@ from envs.kuhn_poker import rules
 class State:
     """A match of dealt hands.
 
-    round: i32[], hands finished. cards: i32[rounds, 2], the card of each seat in each hand.
-    actions: i32[4], of this hand in order. chips, latest: i32[2], won so far, and in the last
+    round: i32[], hands finished. cards: i32[rounds, N], the card of each seat in each hand.
+    actions: i32[2N], of this hand in order. chips, latest: i32[N], won so far, and in the last
     finished hand. opener, pot_grows, reward: options of `KuhnPoker`.
     """
 
@@ -27,15 +27,15 @@ class State:
 
 
 def initial(cards: jax.Array, opener: int, pot_grows: bool, reward: str) -> State:
-    """The match in which cards i32[rounds, 2] were dealt; `opener` opens the first hand."""
-    none = jnp.zeros(2, jnp.int32)
-    played, actions = jnp.zeros((), jnp.int32), jnp.full(4, -1, jnp.int32)
+    """The match in which cards i32[rounds, N] were dealt; `opener` opens the first hand."""
+    none = jnp.zeros(cards.shape[1], jnp.int32)
+    played, actions = jnp.zeros((), jnp.int32), jnp.full(2 * cards.shape[1], -1, jnp.int32)
     return State(played, cards, actions, none, none, opener, pot_grows, reward)
 
 
 def first(state: State) -> jax.Array:
-    """The seat that opens this hand, i32[]; they alternate."""
-    return (state.opener + state.round) % 2
+    """The seat that opens this hand, i32[]; the next one opens the next."""
+    return (state.opener + state.round) % state.cards.shape[1]
 
 
 def of_hand(state: State, values: jax.Array) -> jax.Array:
@@ -47,12 +47,12 @@ def of_hand(state: State, values: jax.Array) -> jax.Array:
 def hand(state: State) -> rules.State:
     """This hand, with its opener as seat 0 of the rules."""
     cards = of_hand(state, state.cards)
-    return rules.State(jnp.where(first(state) == 0, cards, cards[::-1]), state.actions)
+    return rules.State(jnp.roll(cards, -first(state)), state.actions)
 
 
 def player(state: State) -> jax.Array:
     """The seat that acts next, i32[]."""
-    return (first(state) + rules.num_acted(hand(state))) % 2
+    return (first(state) + rules.num_acted(hand(state))) % state.cards.shape[1]
 
 
 def legal(state: State) -> jax.Array:
@@ -66,7 +66,7 @@ def play(state: State, action: jax.Array) -> State:
     done = rules.terminal(after)
     won = rules.returns(after)
     won = won if state.pot_grows else jnp.sign(won)
-    won = jnp.where(first(state) == 0, won, won[::-1])
+    won = jnp.roll(won, first(state))
     return state.replace(
         round=state.round + done,
         actions=jnp.where(done, -1, after.actions),
@@ -81,7 +81,7 @@ def terminal(state: State) -> jax.Array:
 
 
 def returns(state: State) -> jax.Array:
-    """Chips won so far, i32[2]; or, at the end, 1 for the winner of the match and -1 for the
+    """Chips won so far, i32[N]; or, at the end, 1 for the winner of the match and -1 for the
     other, who are compared by all chips ("most_chips") or the last hand's ("last_round")."""
     if state.reward == "chips":
         return state.chips

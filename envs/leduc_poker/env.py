@@ -54,10 +54,10 @@ class LeducPoker(RulesGame):
             raise ValueError(f"LeducPoker deal={self.deal!r}: expected 'cards' or 'ranks'")
 
     @property
-    def tabular_name(self) -> str | None:
+    def tabular(self) -> tuple[str, dict[str, Any]] | None:
         """The tabular game of the same rules, for exact exploitability; None unless `deal` is
         "cards"."""
-        return "LeducPoker-v1" if self.deal == "cards" else None
+        return ("LeducPoker-v1", {}) if self.deal == "cards" else None
 
     def start(self, key: jax.Array, params: LeducPokerParams) -> tuple[Any, ...]:
         if self.deal == "cards":

@@ -72,7 +72,7 @@ WRONG = [
     ("Nim-v1", {"piles": (3, 0)}, "piles"),
     ("Nim-v1", {"piles": (256,)}, "piles"),
     ("KuhnPoker-v1", {"rounds": 0}, "expected at least 1 round"),
-    ("KuhnPoker-v1", {"opener": 2}, "seat 0 or 1"),
+    ("KuhnPoker-v1", {"opener": 2}, "seat 0 to 1"),
     ("KuhnPoker-v1", {"reward": "pot"}, "expected one of chips, most_chips, last_round"),
     ("Research-v1", {"facts": (3, 2)}, "expected"),
     ("Research-v1", {"topics": 0}, "expected"),

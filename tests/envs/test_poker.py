@@ -127,3 +127,63 @@ def test_leduc_deals():
         assert all(len(set(row)) == 3 for row in cards.tolist())
         same = (cards[:, 0] // 2 == cards[:, 1] // 2).mean()
         assert abs(same - pairs) < 4 * np.sqrt(pairs * (1 - pairs) / len(cards))
+
+
+@pytest.mark.parametrize("players", [2, 3, 5])
+def test_kuhn_deals_are_all_deals(players):
+    env, _ = envs.make("KuhnPoker-v1", players=players)
+    deals = list(itertools.permutations(range(players + 1), players))
+    cards = np.asarray(env._dealt(jax.numpy.arange(len(deals))))
+    assert sorted(map(tuple, cards.tolist())) == sorted(deals)
+
+
+def played_out(cards, bets):
+    """Seats that act and what each has won, in plain Python, of a hand in which the seats whose
+    turn comes bet (or call) as `bets` says, one after the other."""
+    players, acted, stakes, first = len(cards), [], [1] * len(cards), None
+    for turn, bet in enumerate(bets):
+        seat = turn % players
+        acted.append(seat)
+        stakes[seat] += bet
+        first = turn if bet and first is None else first
+        if turn + 1 == players + (first or 0):
+            break
+    into = [seat for seat in range(players) if stakes[seat] > 1] or range(players)
+    best = max(into, key=lambda seat: cards[seat])
+    return acted, [sum(stakes) * (seat == best) - stakes[seat] for seat in range(players)]
+
+
+@pytest.mark.parametrize("players", [3, 5])
+def test_kuhn_of_more_players_by_hand(players):
+    env, params = envs.make("KuhnPoker-v1", players=players, rounds=2)
+    _, state = compiled(env, "reset")(KEY, params)
+    rng = np.random.default_rng(players)
+    for _ in range(20):
+        cards = np.stack([rng.permutation(players + 1)[:players] for _ in range(2)])
+        now = state.replace(game=state.game.replace(cards=cards.astype(np.int32)))
+        opened, total = 0, np.zeros(players)
+        while opened < 2:
+            # The second hand is opened by the next seat.
+            dealt, bets = np.roll(cards[opened], -opened), rng.integers(0, 2, 2 * players - 1)
+            seats, won = played_out(dealt.tolist(), bets.tolist())
+            for seat, bet in zip(seats, bets, strict=False):
+                assert int(env.mover(now, params)) == (seat + opened) % players
+                seen = compiled(env, "observe")(now, params)
+                for agent in range(players):
+                    behind = (agent - opened) % players
+                    assert seen[agent, : players + 1].argmax() == cards[opened, agent]
+                    order = seen[agent, 5 * players - 1 : -2]
+                    np.testing.assert_array_equal(order, np.arange(players - 1) == behind)
+                _, now, reward, *_ = compiled(env)(KEY, now, np.int32(bet), params)
+                total += reward
+            total -= np.roll(won, opened)
+            opened += 1
+        np.testing.assert_array_equal(total, 0)
+        np.testing.assert_array_equal(now.game.round, 2)
+
+
+def test_kuhn_of_more_players_refuses_what_is_of_two():
+    for options in ({"players": 1}, {"players": 6}, {"players": 3, "pot_grows": False}):
+        with pytest.raises(ValueError, match=f"players={options['players']}"):
+            envs.make("KuhnPoker-v1", **options)
+    assert envs.make("KuhnPoker-v1", players=5)[0].ranks == "89TJQK"
