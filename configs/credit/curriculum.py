@@ -16,6 +16,7 @@ import ml_collections
 
 from agentrl import advantages, losses, policies, rollout
 from agentrl.config import base_config, check_variant, env_section, section, term
+from agentrl.learner.components.importance import importance
 from agentrl.methods.curriculum import curriculum, tasks_by_number
 from agentrl.methods.dynamic_rollouts import dynamic_rollouts
 from agentrl.methods.turn_entropy import turn_entropy
@@ -58,7 +59,7 @@ def _use_dart(config: ml_collections.ConfigDict) -> None:
     config.components.turn_entropy = section(turn_entropy)
     config.filters.high_entropy_turns = section(advantages.high_entropy_turns, quantile=0.2)
     config.staleness = 1
-    config.components.importance = {"cap": 1.0}
+    config.components.importance = section(importance, cap=1.0)
     config.objective.policy = term(
         losses.clipped_surrogate, clip_low=0.1, clip_high=0.28, dual_clip=10.0, scale="importance"
     )
