@@ -119,6 +119,22 @@ def with_successes(
     return streams, rows, swapped
 
 
+def low(returns: jax.Array, highest_mean: float, highest_std: float) -> jax.Array:
+    """Groups whose returns f32[G, M] have a mean and a deviation below these, bool[G]."""
+    spread = jnp.std(returns, axis=1, ddof=min(1, returns.shape[1] - 1))
+    return (jnp.mean(returns, axis=1) < highest_mean) & (spread < highest_std)
+
+
+def _members(
+    key: jax.Array, groups: int, size: int, replaces: Replaces
+) -> tuple[jax.Array, jax.Array]:
+    """(a key, which stream of each group is replaced i32[G])."""
+    if replaces == "first":
+        return key, jnp.zeros(groups, jnp.int32)
+    key, member_key = jax.random.split(key)
+    return key, jax.random.randint(member_key, (groups,), 0, size)
+
+
 def empty(rollout: Any, policy: Any, key: jax.Array, tasks: int, per_task: int) -> Buffer:
     """A buffer for what the rollout collects, without successes."""
     streams, rows = collected(rollout, policy, key)
@@ -184,9 +200,10 @@ def success_replay(
     for name, value in (("tasks", tasks), ("per_task", per_task)):
         check_range(f"{path}.{name}", value, 1)
     check_range(f"{path}.highest_std", highest_std, 0.0)
-    check_choice(f"{path}.old_logp", old_logp, get_args(OldLogp))
-    check_choice(f"{path}.when", when, get_args(When))
-    check_choice(f"{path}.replaces", replaces, get_args(Replaces))
+    for name, value, known in (
+        ("old_logp", old_logp, OldLogp), ("when", when, When), ("replaces", replaces, Replaces),
+    ):  # fmt: skip
+        check_choice(f"{path}.{name}", value, get_args(known))
     if not {"group", "anchor"} <= rollout.provides or rollout.roles > 1:
         raise ValueError(
             "component 'success_replay' needs groups of whole episodes of one agent, and anchors: "
@@ -198,18 +215,11 @@ def success_replay(
     def init(start):
         return empty(rollout, setup.policy, start.key, tasks, per_task)
 
-    def failed_of(returns):
-        if when == "none":
-            return ~jnp.any(returns > success, axis=1)
-        spread = jnp.std(returns, axis=1, ddof=min(1, size - 1))
-        return (jnp.mean(returns, axis=1) < highest_mean) & (spread < highest_std)
-
     def amend(context, streams, rows):
-        failed = failed_of(returns_of(streams).reshape(groups, size))
-        draw_key, member = context.key, jnp.zeros(groups, jnp.int32)
-        if replaces == "random":
-            draw_key, member_key = jax.random.split(draw_key)
-            member = jax.random.randint(member_key, (groups,), 0, size)
+        returns = returns_of(streams).reshape(groups, size)
+        none = ~jnp.any(returns > success, axis=1)
+        failed = none if when == "none" else low(returns, highest_mean, highest_std)
+        draw_key, member = _members(context.key, groups, size, replaces)
         streams, rows, swapped = with_successes(
             context.value, streams, rows, failed, member, draw_key
         )
