@@ -87,6 +87,7 @@ def fields_of(structure: Any) -> dict[str, Any]:
 # Per field what fills it, for errors where it is needed and missing.
 FILLED_BY: dict[str, str] = {
     "tasks": "a component that draws tasks, such as agentrl.methods.curriculum.curriculum",
+    "limits": "component agentrl.methods.turn_limits.turn_limits",
     "group": "whole episodes in groups (config.rollout.name='episodes')",
     "episode": "whole episodes (config.rollout.name='episodes')",
     "role": "an environment of several agents",
@@ -120,6 +121,7 @@ FILLED_BY: dict[str, str] = {
     "runs": "a rollout that plays its tasks again with a player replaced "
     "(agentrl.methods.counterfactual.counterfactual)",
     "tools_used": "component agentrl.methods.tools_used.tools_used",
+    "turn_penalty": "component agentrl.methods.reference_penalty.reference_penalty with per='turn'",
     "turn_reward": "component call_matching, looking, edit_rewards or edit_marginals of "
     "agentrl.methods, or one of your own",
     "turn_return": "component agentrl.methods.siblings.siblings",

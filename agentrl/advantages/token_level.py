@@ -22,15 +22,16 @@ def token_gae(
     lam: float = 0.95,
     at_limit: AtLimit = "bootstrap",
     truncated: jax.Array | None = None,
+    token_penalty: jax.Array | None = None,
 ) -> jax.Array:
     """Generalised advantage estimation over the tokens that the policy wrote.
 
     delta_p = r_p + gamma V'_p - V_p,  A_p = delta_p + gamma lam c_p A_{p+},
 
     where p+ is the stream's next written token, of this turn or of the next, in the same row or in
-    another; what the policy only read is skipped over. The turn's reward is its last token's. V'_p
-    is V_{p+}, or after a turn that ends the episode 0, after one that is cut its bootstrap (then
-    c_p = 0), as in `gae`.
+    another; what the policy only read is skipped over. The turn's reward is its last token's, less
+    `token_penalty`, which every token has. V'_p is V_{p+}, or after a turn that ends the episode 0,
+    after one that is cut its bootstrap (then c_p = 0), as in `gae`.
 
     Args:
       reward: f32[N, T]. mask: bool[N, T], the agent acted. terminated: bool[N, T].
@@ -43,6 +44,8 @@ def token_gae(
         with rewards at the end alone, bootstrapped, an episode that never ends may be worth as much
         as one that is won (configs/words/README.md, turn_credit.py).
       truncated: bool[N, T], needed where a limit cuts an episode before the end of its stream.
+      token_penalty: f32[R, L], taken from each token's reward, for example a KL to a reference, of
+        component `agentrl.methods.reference_penalty.reference_penalty`; None: nothing.
 
     Returns:
       f32[R, L], 0 where loss_mask is False, gradient stopped. With one token per turn it is `gae`.
@@ -59,7 +62,7 @@ def token_gae(
     check_range("token_gae lam", lam, 0.0, 1.0)
     over = ended(terminated, truncated, at_limit)
     arrays = reward, token_value, mask, over, bootstrap, loss_mask, stream, turn, truncated
-    return _chained("token_gae", *arrays, gamma=gamma, lam=lam)
+    return _chained("token_gae", *arrays, token_penalty, gamma=gamma, lam=lam)
 
 
 def length_adaptive_token_gae(
@@ -76,6 +79,7 @@ def length_adaptive_token_gae(
     alpha: float = 0.05,
     at_limit: AtLimit = "bootstrap",
     truncated: jax.Array | None = None,
+    token_penalty: jax.Array | None = None,
 ) -> jax.Array:
     """`token_gae` whose lambda grows with the stream's written tokens l: max(0, 1 - 1 / (alpha l)).
 
@@ -83,9 +87,9 @@ def length_adaptive_token_gae(
     exp(-1 / alpha): it does not vanish, however long the stream.
 
     Args:
-      token_value: f32[R, L].
+      token_value, token_penalty: f32[R, L].
       reward, mask, terminated, bootstrap, loss_mask, stream, turn, gamma, at_limit, truncated: as
-        for `token_gae`.
+        for `token_gae`; so are token_value and token_penalty.
       alpha: above 0. For l <= 1 / alpha lambda is 0 (the rule gives none there).
 
     Returns:
@@ -105,7 +109,7 @@ def length_adaptive_token_gae(
     check_range(f"{name} alpha", alpha, 0.0, above=True)
     over = ended(terminated, truncated, at_limit)
     arrays = reward, token_value, mask, over, bootstrap, loss_mask, stream, turn, truncated
-    return _chained(name, *arrays, gamma=gamma, alpha=alpha)
+    return _chained(name, *arrays, token_penalty, gamma=gamma, alpha=alpha)
 
 
 def _chained(
@@ -119,6 +123,7 @@ def _chained(
     stream: jax.Array,
     turn: jax.Array,
     truncated: jax.Array | None,
+    token_penalty: jax.Array | None,
     *,
     gamma: float,
     lam: float = 1.0,
@@ -144,6 +149,8 @@ def _chained(
     after = jnp.where(ends, 0.0, tokens.per_token(beyond, 0.0))
     after = jnp.where(stops, after, tokens.following)
     gained = jnp.where(tokens.last, tokens.per_token(reward, 0.0), 0.0)
+    if token_penalty is not None:
+        gained = gained - tokens.in_sequence(name, token_penalty)
     delta = gained + gamma * after - tokens.value
     return tokens.in_rows(_backwards(delta, jnp.where(stops, 0.0, trace)))
 
@@ -223,13 +230,25 @@ class _Tokens:
         number = jnp.where(loss_mask, number, shape[0] * shape[1]).reshape(-1)
         self.order = jnp.argsort(number, stable=True)
         self.number = number[self.order]
-        self.value = jnp.where(loss_mask, value, 0.0).reshape(-1)[self.order]
+        self.value = self._sequence(value)
         self.following = jnp.append(self.value[1:], 0.0)
         self.last = jnp.append(self.number[1:] != self.number[:-1], True)
 
     def per_token(self, values: jax.Array, beyond) -> jax.Array:
         """Values [N, T] at the tokens of their turns, [M]; `beyond` at the others."""
         return jnp.append(jnp.asarray(values).reshape(-1), beyond)[self.number]
+
+    def _sequence(self, values: jax.Array) -> jax.Array:
+        return jnp.where(self.mask, values, 0.0).reshape(-1)[self.order]
+
+    def in_sequence(self, name: str, values: jax.Array) -> jax.Array:
+        """Values f32[R, L] of the written tokens, [M]; 0 behind them. name: in errors."""
+        if jnp.shape(values) != self.mask.shape:
+            raise ValueError(
+                f"{name}: token_penalty has shape {jnp.shape(values)}; expected that of loss_mask, "
+                f"{self.mask.shape}"
+            )
+        return self._sequence(values)
 
     def at_ends(self) -> jax.Array:
         """The value at each turn's last token, f32[N, T]."""

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from agentrl.advantages.weighting import kept_by_entropy
 from agentrl.checks import check_range, check_streams
 
 
@@ -29,6 +30,39 @@ def nonzero_turns(mask: jax.Array, advantage: jax.Array) -> jax.Array:
     """
     check_streams("nonzero_turns", mask, numbers={"advantage": advantage})
     return mask & (advantage != 0)
+
+
+def high_entropy_turns(
+    mask: jax.Array,
+    group: jax.Array,
+    turn_entropy: jax.Array,
+    *,
+    quantile: float = 0.2,
+    role: jax.Array | None = None,
+) -> jax.Array:
+    """Turns to keep, bool[N, T]: those whose entropy is at least their group's quantile (DART).
+
+    As reweighting `uncertain_turns`, but turns that are left out count in no mean either.
+
+    Args:
+      mask: bool[N, T], the agent acted. group: i32[N], any ids.
+      turn_entropy: f32[N, T], mean entropy of the turn's tokens, of component
+        `agentrl.methods.turn_entropy.turn_entropy`.
+      quantile: share of a group's turns that is left out, in [0, 1); between two turns it is
+        interpolated, as in numpy. 0 keeps all.
+      role: i32[N], streams of a group are compared within their role; None: all with all.
+
+    Returns:
+      bool[N, T].
+
+    Raises:
+      ValueError: a quantile outside [0, 1), or arrays of other shapes or types.
+
+    References:
+      Li et al. (2025), DART, https://arxiv.org/abs/2509.23866, from notes; in its code
+      (Computer-use-agents/dart-gui e0e606d) the mask is only there as comments.
+    """
+    return kept_by_entropy("high_entropy_turns", mask, group, turn_entropy, quantile, role)
 
 
 def winner_turns(mask: jax.Array, winner_turns: jax.Array) -> jax.Array:

@@ -156,8 +156,8 @@ def live_group_scale(
 
     References:
       Fathom-DeepResearch (2025), RAPO, https://arxiv.org/abs/2509.24107 (text of version 1 read).
-      Its replay of a success into a group that failed is `agentrl.methods.success_replay`, and
-      leaving out tasks that are solved `agentrl.methods.curriculum`.
+      Its replay of a success into a group that failed is `agentrl.methods.success_replay` (with
+      when="none"), and its leaving out of solved tasks `agentrl.methods.task_lists.pruned_tasks`.
     """
     _check_two_axes("live_group_scale", advantage)
     alive = dynamic_sampling(reward, mask, group, role=role)
@@ -190,7 +190,7 @@ def uncertain_turns(
 
     Returns:
       f32[N, T], 0 where mask is False, gradient stopped. Turns that are left out still count in the
-      mean's divisor, where DART's text takes them out of it.
+      mean's divisor; filter `high_entropy_turns` takes them out of it, as DART's text does.
 
     Raises:
       ValueError: a quantile outside [0, 1), or arrays of other shapes or types.
@@ -199,13 +199,26 @@ def uncertain_turns(
       Li et al. (2025), DART, https://arxiv.org/abs/2509.23866, from notes; in its code
       (Computer-use-agents/dart-gui e0e606d) the mask is only there as comments.
     """
-    check_range("uncertain_turns quantile", quantile, 0.0, 1.0, below=True)
-    numbers = {"advantage": advantage, "turn_entropy": turn_entropy}
-    check_streams("uncertain_turns", mask, numbers=numbers, ids={"group": group, "role": role})
+    check_streams("uncertain_turns", mask, numbers={"advantage": advantage})
+    kept = kept_by_entropy("uncertain_turns", mask, group, turn_entropy, quantile, role)
+    return jax.lax.stop_gradient(jnp.where(kept, advantage, 0.0))
+
+
+def kept_by_entropy(
+    function: str,
+    mask: jax.Array,
+    group: jax.Array,
+    turn_entropy: jax.Array,
+    quantile: float,
+    role: jax.Array | None,
+) -> jax.Array:
+    """Turns whose entropy is at least their group's quantile, bool[N, T]; function: in errors."""
+    check_range(f"{function} quantile", quantile, 0.0, 1.0, below=True)
+    numbers, ids = {"turn_entropy": turn_entropy}, {"group": group, "role": role}
+    check_streams(function, mask, numbers=numbers, ids=ids)
     home = group_segments(group, jnp.any(mask, axis=1), role)
     bound = _quantile(jnp.asarray(turn_entropy, jnp.float32), mask, home, quantile)
-    kept = mask & (turn_entropy >= bound[:, None])
-    return jax.lax.stop_gradient(jnp.where(kept, advantage, 0.0))
+    return mask & (turn_entropy >= bound[:, None])
 
 
 def _quantile(values: jax.Array, mask: jax.Array, home: jax.Array, quantile: float) -> jax.Array:

@@ -174,6 +174,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "from the policy that collected to the one in training",
         ),
         "kl_ref": ("KL to the reference", "nats", "per token or action"),
+        "reward_kl": ("KL in the reward", "nats", "per token or action, as sampled"),
         "kl/rollout_train": (
             "KL, sampler to learner",
             "nats",
@@ -356,6 +357,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "of the solved turns of an update, those that the growing batch keeps",
         ),
         "branch_rate": ("Branches", "share", "of the episodes"),
+        "branch_budget": ("Budget of branches", "episodes", "of a group, by entropies (AEPO)"),
         "branch_turn": ("Turn of a branch", "turns", "mean of their first own turns"),
         "shared_turn_rate": ("Copied turns", "share", "that a branch shares with its parent"),
         "sampled_turns": ("Sampled turns", "turns", "of trees, per collection; copies left out"),
@@ -372,6 +374,10 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "tasks",
             "exp of the entropy of the distribution",
         ),
+        "turn_limits/mean": ("Limit of turns", "turns", "mean over tasks that were solved"),
+        "pruned_tasks/left": ("Tasks left", "tasks", "of the list, that are not solved yet"),
+        "pruned_tasks/epoch": ("Epochs", "epochs", "over the tasks that were left"),
+        "solvable_tasks/kept": ("Solvable tasks", "tasks", "that the first policy solved"),
         "task_group/share/{group}": ("Tasks of group {group}", "share", "of those drawn"),
         "task_group/success/{group}": (
             "Success in group {group}",

@@ -22,14 +22,25 @@ def branch_probability(
 
 
 def initial_budget(
-    root: jax.Array, tool: jax.Array, budget: int, *, sharpness: float = 0.5
+    root: jax.Array, tool: jax.Array, budget: int, *, sharpness: float | jax.Array = 0.5
 ) -> jax.Array:
-    """AEPO's number of initial episodes of a group, budget * sigmoid(sharpness (root - tool)).
+    """AEPO's number of a group's episodes that begin at the start, i32[...]; the rest may branch.
 
-    root, tool: mean entropy of a first reply, and of replies to results. It says what to set
-    `initial` to, which is the same for all groups here; the released scripts do not use it.
+    clip(floor(budget sigmoid(sharpness (root - tool))) + 1, 1, budget), as in the code; the paper
+    has no 1. Where first replies are uncertain, more episodes begin anew, and where replies to
+    results are, more branch.
+
+    Args:
+      root, tool: f32[...], mean entropy of first replies, and of replies to results.
+      budget: episodes of a group.
     """
-    return budget * jax.nn.sigmoid(sharpness * (root - tool))
+    share = jax.nn.sigmoid(sharpness * (root - tool))
+    return jnp.clip(jnp.floor(budget * share).astype(jnp.int32) + 1, 1, budget)
+
+
+def within_budget(branches: jax.Array, most: jax.Array) -> jax.Array:
+    """The first `most` of each group's branches: bool[G, K], i32[G] -> bool[G, K]."""
+    return branches & (jnp.cumsum(branches, axis=1) <= most[:, None])
 
 
 def first_entropy(entropy: jax.Array, count: jax.Array, *, first_tokens: int) -> jax.Array:

@@ -13,7 +13,12 @@ import numpy as np
 
 from agentrl.actors.types import select
 from agentrl.checks import check_range
-from agentrl.methods.branch_points import branch_probability, first_entropy
+from agentrl.methods.branch_points import (
+    branch_probability,
+    first_entropy,
+    initial_budget,
+    within_budget,
+)
 from agentrl.methods.forks import behind
 from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.episodes import episodes, packed
@@ -27,7 +32,10 @@ from envs.vector import World
 
 
 class Plan(NamedTuple):
-    """Constants of a branching rollout, G, M, N, T among them; scale: log of the vocabulary."""
+    """Constants of a branching rollout, G, M, N, T among them; scale: log of the vocabulary.
+
+    sharpness: of the budget of each group; None: all others may branch.
+    """
 
     world: World
     bound: BoundPolicy
@@ -41,6 +49,7 @@ class Plan(NamedTuple):
     penalty: float
     first_tokens: int
     scale: float
+    sharpness: float | None
 
     @property
     def copies(self) -> int:
@@ -51,13 +60,15 @@ class Plan(NamedTuple):
 class Watch(NamedTuple):
     """Branch points of B episodes, as carried from turn to turn by `unroll`.
 
-    step: i32[], turns taken. entropy: f32[B], of the first turn. found: i32[B], branch points so
+    step: i32[], turns taken. entropy: f32[B], of the first turn. later: f32[2, B], sum of the
+    entropies of the others, and their number. found: i32[B], branch points so
     far; run: i32[B], of the turns just before. turn: i32[C, B], the turn of each, T for none.
     before: C states in front of these turns.
     """
 
     step: jax.Array
     entropy: jax.Array
+    later: jax.Array
     found: jax.Array
     run: jax.Array
     turn: jax.Array
@@ -77,6 +88,7 @@ def branching(
     alpha: float = 0.5,
     beta: float = 0.2,
     penalty: float = 0.0,
+    sharpness: float | None = None,
     first_tokens: int = 20,
     anchor: str = "observation",
 ) -> Rollout:
@@ -95,6 +107,11 @@ def branching(
     initial - 1 times, at its first branch points. A budget that is not used is filled with fresh
     episodes of the same task, so a group always has group_size whole episodes.
 
+    With `sharpness` the initial episodes are AEPO's sample before the others, too, and each group
+    has a budget of its own: `branch_points.initial_budget` of its episodes begin at the start,
+    though not fewer than `initial`, and the rest are branches, as far as there are branch points;
+    the first one of each initial episode comes before any second one.
+
     A branch's stream and rows hold the turns that it shares, so each descendant trains them (soft
     advantages); `advantages.shared_prefix` gives shared turns the mean advantage of those that
     share them (hard). `Streams.parent` is the stream that a branch left, `call_turn` the first turn
@@ -102,12 +119,16 @@ def branching(
     were copied once, `env_steps` counts them in each episode.
 
     Metrics: branch_rate, the share of branches among the episodes; branch_turn, the mean of their
-    first own turns; shared_turn_rate, the share of turns that were copied.
+    first own turns; shared_turn_rate, the share of turns that were copied; branch_budget, with
+    sharpness, branches that a group may have.
 
     Args:
       num_groups, group_size, anchor, sampler: as for `agentrl.rollout.episodes`.
       initial: N, a divisor of group_size below it.
       alpha, beta, penalty: see above; alpha=0, beta=0 gives group_size fresh episodes.
+      sharpness: by how much the budget follows the difference of entropies, at least 0 (0.5 in
+        AEPO, at which half of the group begins at the start unless entropies differ by tenths of
+        log V); None: every group may use all of its budget for branches.
       first_tokens: tokens of a reply that its entropy is of.
 
     Raises:
@@ -122,11 +143,13 @@ def branching(
     References:
       Dong et al. (2025), Agentic reinforced policy optimization, https://arxiv.org/abs/2507.19849.
       Read: dongguanting/ARPO e257337. AEPO (2025), https://arxiv.org/abs/2510.14545, from a fork
-      of its files, whose counter never falls.
+      of its files, whose counter never falls, whose sample before the others is one episode, and
+      whose released scripts leave the budget fixed.
     """
     check_range("rollout alpha", alpha, 0.0, 1.0)
     check_range("rollout beta", beta, 0.0)
     check_range("rollout penalty", penalty, 0.0)
+    check_range("rollout sharpness", sharpness, 0.0)
     check_range("rollout first_tokens", first_tokens, 1)
     _check_fit(policy, env, group_size, initial)
     whole = episodes(
@@ -136,9 +159,8 @@ def branching(
     bound = bind(policy, env, env_params, context, whole.turns, anchor=anchor, mask_illegal=False)
     scale = float(np.log(policy.config.vocab_size))
     sizes = (num_groups, group_size, initial, whole.turns)
-    plan = Plan(
-        World(env, env_params), bound, sampler, *sizes, alpha, beta, penalty, first_tokens, scale
-    )
+    numbers = (alpha, beta, penalty, first_tokens, scale, sharpness)
+    plan = Plan(World(env, env_params), bound, sampler, *sizes, *numbers)
     return whole._replace(
         collect=functools.partial(collect, plan),
         provides=whole.provides | {"parent", "call_turn"},
@@ -171,7 +193,8 @@ def collect(
     )
     first, rest = (_part(plan, world, start.state, s) for s in _split(plan))
     initial = _initial_episodes(plan, params, first, act_key, chance_key)
-    own, begin = _branches(plan, params, rest, initial.notes)
+    most = _budget(plan, initial.notes)
+    own, begin = _branches(plan, params, rest, initial.notes, most)
     later = _unroll(plan, params, rest[0], begin, branch_key)
     turns = _join(plan, initial.turns, _behind(plan, initial.turns, later.turns, own), axis=1)
     final = _join(plan, initial.final, later.final, axis=0)
@@ -181,7 +204,10 @@ def collect(
     streams, rows = packed(plan.bound, world, trajectory, seating, params, group)
     parent, call_turn = _origins(plan, own)
     streams = streams.replace(first_state=start.state, parent=parent, call_turn=call_turn)
-    return state, streams, rows, _metrics(plan, turns, streams)
+    metrics = _metrics(plan, turns, streams)
+    if most is not None:
+        metrics["branch_budget"] = mean(most, jnp.ones(most.shape, bool))
+    return state, streams, rows, metrics
 
 
 def _split(plan: Plan) -> tuple[slice, slice]:
@@ -222,6 +248,7 @@ def _initial_episodes(
     watch = Watch(
         step=jnp.zeros((), jnp.int32),
         entropy=jnp.zeros(count),
+        later=jnp.zeros((2, count)),
         found=jnp.zeros(count, jnp.int32),
         run=jnp.zeros(count, jnp.int32),
         turn=jnp.full((plan.copies, count), plan.turns, jnp.int32),
@@ -242,12 +269,14 @@ def _watched(plan: Plan, key: jax.Array, watch: Watch, turn: Turn) -> tuple[Watc
     how = {"alpha": plan.alpha, "beta": plan.beta, "penalty": plan.penalty}
     chance = branch_probability(entropy - first, watch.run, **how)
     draw = jax.random.uniform(jax.random.fold_in(key, watch.step), chance.shape)
-    branches = (watch.step > 0) & turn.running & (draw < chance)
+    counts = (watch.step > 0) & turn.running
+    branches = counts & (draw < chance)
     # Of the k-th copy where so many have been found before.
     here = branches & (watch.found == jnp.arange(plan.copies)[:, None])
     watch = Watch(
         step=watch.step + 1,
         entropy=first,
+        later=watch.later + jnp.where(counts, jnp.stack([entropy, jnp.ones_like(entropy)]), 0.0),
         found=watch.found + branches,
         run=jnp.where(branches, watch.run + 1, 0),
         turn=jnp.where(here, watch.step, watch.turn),
@@ -258,13 +287,29 @@ def _watched(plan: Plan, key: jax.Array, watch: Watch, turn: Turn) -> tuple[Watc
     return keep_turn(watch, turn)
 
 
+def _budget(plan: Plan, watch: Watch) -> jax.Array | None:
+    """The branches that each group may have, i32[G]; None: as many as it can."""
+    if plan.sharpness is None:
+        return None
+    root = jnp.mean(watch.entropy.reshape(plan.groups, -1), axis=1)
+    total, count = jnp.sum(watch.later.reshape(2, plan.groups, -1), axis=2)
+    tool = jnp.where(count > 0, total / jnp.maximum(count, 1), root)
+    begin = initial_budget(root, tool, plan.size, sharpness=plan.sharpness)
+    return plan.size - jnp.maximum(begin, plan.initial)
+
+
 def _branches(
-    plan: Plan, params: Any, part: tuple[World, Any], watch: Watch
+    plan: Plan, params: Any, part: tuple[World, Any], watch: Watch, most: jax.Array | None
 ) -> tuple[jax.Array, Start]:
-    """(first own turn of each other episode i32[G * C * N], 0 if fresh; their start)."""
+    """(first own turn of each other episode i32[G * C * N], 0 if fresh; their start).
+
+    most: see `_budget`.
+    """
     world, fresh = part
     turn = _by_group(plan, watch.turn)
     branched = turn < plan.turns
+    if most is not None:
+        branched = within_budget(branched.reshape(plan.groups, -1), most).reshape(-1)
     before = jax.tree.map(lambda *x: _by_group(plan, x), *watch.before)
     memory = plan.bound.actor(world, params).init(turn.shape[0], 1)
     start = Start(

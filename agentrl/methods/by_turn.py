@@ -166,7 +166,8 @@ def collected(rollout: Any, policy: Any, key: jax.Array) -> tuple[Streams, Rows]
     """Shapes and types of a batch's streams, `bare`, and rows; nothing is computed."""
 
     def collect(key):
-        given = {"tasks": jnp.zeros(rollout.units[0], jnp.int32)} if rollout.needs else {}
+        zeros = jnp.zeros(rollout.units[0], jnp.int32)
+        given = {name: zeros for name in ("tasks", "limits") if name in rollout.needs}
         _, streams, rows, _ = rollout.collect(policy.init(key), rollout.init(key), key, **given)
         return bare(streams), rows
 

@@ -50,8 +50,8 @@ def dynamic_rollouts(
     References:
       Li et al. (2025), DART, https://arxiv.org/abs/2509.23866: at most 8 attempts, fewer above a
       success of 0.6, from notes; the law in between is a reconstruction, and no code of it was
-      published. Its limit of turns per task is not here; its success from a pool for groups that
-      fail is `agentrl.methods.success_replay`.
+      published. Its limit of turns per task is `agentrl.methods.turn_limits`, and its success from
+      a pool for groups that fail `agentrl.methods.success_replay`.
     """
     path = "config.components.dynamic_rollouts"
     check_range(f"{path}.tasks", tasks, 1)

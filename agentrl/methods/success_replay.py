@@ -13,6 +13,8 @@ from agentrl.methods.by_turn import PLACE, bare, collected, returns_of, rows_by_
 from agentrl.streams import Rows, Streams
 
 OldLogp = Literal["recomputed", "sampled"]
+When = Literal["low", "none"]
+Replaces = Literal["first", "random"]
 
 
 class Buffer(struct.PyTreeNode):
@@ -84,16 +86,21 @@ def stored(buffer: Buffer, task: jax.Array, streams: Streams, rows: Rows, succes
 
 
 def with_successes(
-    buffer: Buffer, streams: Streams, rows: Rows, failed: jax.Array, key: jax.Array
+    buffer: Buffer,
+    streams: Streams,
+    rows: Rows,
+    failed: jax.Array,
+    member: jax.Array,
+    key: jax.Array,
 ) -> tuple[Streams, Rows, jax.Array]:
-    """(streams, rows, swapped bool[G]): the first stream of each failed group whose task has
-    successes is one of them. failed: bool[G], groups are neighbours."""
+    """(streams, rows, swapped bool[G]): a stream of each failed group whose task has successes is
+    one of them. failed: bool[G], groups are neighbours. member: i32[G], which of its streams."""
     groups = failed.shape[0]
     size, per_task = streams.mask.shape[0] // groups, buffer.rows.tokens.shape[1]
 
     def swap(batch, group):
         (streams, rows), (number, key) = batch, group
-        place = number * size
+        place = number * size + member[number]
         at, known = found(buffer, streams.anchor[place, 0])
         there = jnp.minimum(buffer.count[at], per_task)
         slot = jax.random.randint(key, (), 0, jnp.maximum(there, 1))
@@ -110,6 +117,22 @@ def with_successes(
     numbers = jnp.arange(groups, dtype=jnp.int32), jax.random.split(key, groups)
     (streams, rows), swapped = jax.lax.scan(swap, (streams, rows), numbers)
     return streams, rows, swapped
+
+
+def low(returns: jax.Array, highest_mean: float, highest_std: float) -> jax.Array:
+    """Groups whose returns f32[G, M] have a mean and a deviation below these, bool[G]."""
+    spread = jnp.std(returns, axis=1, ddof=min(1, returns.shape[1] - 1))
+    return (jnp.mean(returns, axis=1) < highest_mean) & (spread < highest_std)
+
+
+def _members(
+    key: jax.Array, groups: int, size: int, replaces: Replaces
+) -> tuple[jax.Array, jax.Array]:
+    """(a key, which stream of each group is replaced i32[G])."""
+    if replaces == "first":
+        return key, jnp.zeros(groups, jnp.int32)
+    key, member_key = jax.random.split(key)
+    return key, jax.random.randint(member_key, (groups,), 0, size)
 
 
 def empty(rollout: Any, policy: Any, key: jax.Array, tasks: int, per_task: int) -> Buffer:
@@ -139,11 +162,15 @@ def success_replay(
     highest_std: float = 0.05,
     success: float = 0.1,
     old_logp: OldLogp = "recomputed",
+    when: When = "low",
+    replaces: Replaces = "first",
 ) -> Component:
-    """Swaps a stored success into each group that failed: its first stream is replaced.
+    """Swaps a stored success into each group that failed: one of its streams is replaced.
 
     A group failed if its returns have a mean below `highest_mean` and a deviation below
-    `highest_std`; the success is drawn evenly among those stored of its task. A task is known by
+    `highest_std` (when="low", ARPO's rule), or if none of its streams is a success (when="none",
+    RAPO's, which keeps the latest success of a task: per_task=1, success=0.5, replaces="random");
+    the success is drawn evenly among those stored of its task. A task is known by
     the anchor of its first turn, so tasks that look alike at the start are one, and it has to come
     again for anything to happen. Then the update's own successes are stored, the oldest going
     first; one that is stored already is not stored again.
@@ -152,25 +179,31 @@ def success_replay(
 
     Args:
       tasks: places for tasks. per_task: successes per task.
+      highest_mean, highest_std: of when="low".
       success: an episode with a higher return is one.
       old_logp: "recomputed": the ratio of a replayed row is to the policy before this update, 1 at
         its first step, which is no off-policy correction (as released). "sampled": to the policy
         that sampled the episode.
+      when, replaces: see above; the "first" stream of the group, or a "random" one.
 
     Raises:
       ValueError: a rollout without groups or anchors, several roles, or an option outside its
         range.
 
     References:
-      ARPO for GUI agents, code dvlab-research/ARPO 7489ae3 (read). Its task filter is not here:
-      filter `dynamic_sampling` leaves out groups without a signal.
+      ARPO for GUI agents, code dvlab-research/ARPO 7489ae3 (read); its filter of tasks is component
+      `agentrl.methods.task_lists.solvable_tasks`. Fathom-DeepResearch (2025), RAPO,
+      https://arxiv.org/abs/2509.24107 (text of version 1 read).
     """
     rollout = setup.rollout
     path = "config.components.success_replay"
     for name, value in (("tasks", tasks), ("per_task", per_task)):
         check_range(f"{path}.{name}", value, 1)
     check_range(f"{path}.highest_std", highest_std, 0.0)
-    check_choice(f"{path}.old_logp", old_logp, get_args(OldLogp))
+    for name, value, known in (
+        ("old_logp", old_logp, OldLogp), ("when", when, When), ("replaces", replaces, Replaces),
+    ):  # fmt: skip
+        check_choice(f"{path}.{name}", value, get_args(known))
     if not {"group", "anchor"} <= rollout.provides or rollout.roles > 1:
         raise ValueError(
             "component 'success_replay' needs groups of whole episodes of one agent, and anchors: "
@@ -184,12 +217,14 @@ def success_replay(
 
     def amend(context, streams, rows):
         returns = returns_of(streams).reshape(groups, size)
-        failed = (jnp.mean(returns, axis=1) < highest_mean) & (
-            jnp.std(returns, axis=1, ddof=min(1, size - 1)) < highest_std
+        none = ~jnp.any(returns > success, axis=1)
+        failed = none if when == "none" else low(returns, highest_mean, highest_std)
+        draw_key, member = _members(context.key, groups, size, replaces)
+        streams, rows, swapped = with_successes(
+            context.value, streams, rows, failed, member, draw_key
         )
-        streams, rows, swapped = with_successes(context.value, streams, rows, failed, context.key)
         if old_logp == "recomputed":
-            replayed = jnp.zeros((groups, size), bool).at[:, 0].set(swapped).reshape(-1)
+            replayed = ((jnp.arange(size) == member[:, None]) & swapped[:, None]).reshape(-1)
             logp = log_probs(setup.policy, context.params, rows, setup.microbatch, setup.lengths)
             now = jnp.where(rows.loss_mask, logp, 0.0)
             new = jnp.where(replayed[rows.stream][:, None], now, rows.behaviour_logp)

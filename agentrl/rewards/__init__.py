@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from agentrl.rewards.shaping import length_penalty as length_penalty
     from agentrl.rewards.shaping import persuasion_reward as persuasion_reward
     from agentrl.rewards.shaping import potential_shaping as potential_shaping
+    from agentrl.rewards.shaping import reference_penalty as reference_penalty
     from agentrl.rewards.shaping import step_penalty as step_penalty
     from agentrl.rewards.speaking import persuasion_of_turns as persuasion_of_turns
     from agentrl.rewards.speaking import speaking_reward as speaking_reward

@@ -120,6 +120,28 @@ def step_penalty(reward: jax.Array, mask: jax.Array, *, amount: float) -> jax.Ar
     return jnp.where(mask, jnp.asarray(reward, jnp.float32) - amount, 0.0)
 
 
+def reference_penalty(mask: jax.Array, turn_penalty: jax.Array) -> jax.Array:
+    """Penalty of turns for their divergence from a reference: the KL as a part of the reward.
+
+    Args:
+      mask: bool[N, T], the agent acted.
+      turn_penalty: f32[N, T], beta sum_p (log pi(a_p) - log pi_ref(a_p)) over the turn's tokens, of
+        component `agentrl.methods.reference_penalty` with per="turn". Of a sample it may be
+        negative.
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: arrays of other shapes or types.
+
+    References:
+      Ziegler et al. (2019), https://arxiv.org/abs/1909.08593 (recalled).
+    """
+    check_streams("reference_penalty", mask, numbers={"turn_penalty": turn_penalty})
+    return jnp.where(mask, turn_penalty, 0.0)
+
+
 @assumes("whole_episodes")
 def keep_penalty(
     mask: jax.Array,

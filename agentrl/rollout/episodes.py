@@ -56,6 +56,7 @@ def episodes(
     judge: str = "none",
     horizons: tuple[int, ...] = (),
     horizon_every: int | None = None,
+    limited: bool = False,
 ) -> Rollout:
     """Rollout of num_groups * group_size episodes from their start to their end.
 
@@ -87,6 +88,8 @@ def episodes(
         `agentrl.rollout.judges.judging`.
       horizons: turns that an episode may take in the first `horizon_every` collections, in the
         next, and so on; the last one stays (ScalingInter's curriculum). Default: max_turns always.
+      limited: the turns that episodes of each task of a list may take are the input `limits` i32[K]
+        of component `agentrl.methods.turn_limits`; needs a sampler of tasks by number.
 
     Streams: N = num_groups * group_size * A, of stream i agent i % A.
     """
@@ -95,6 +98,7 @@ def episodes(
     check_range("rollout group_size", group_size, 1)
     turns = turn_limit(env_params, max_turns)
     check_horizons(horizons, horizon_every, turns)
+    check_limited(limited, horizons, sampler)
     bound = bind(
         policy, env, env_params, context, turns,
         anchor=anchor, mask_illegal=mask_illegal, listeners=listeners,
@@ -114,6 +118,7 @@ def episodes(
         turns=turns,
         horizons=horizons,
         horizon_every=horizon_every,
+        limited=limited,
         listeners=listeners,
         judging=judging(judge, env, env_params),
     )
@@ -132,13 +137,18 @@ class _Episodes(NamedTuple):
     turns: int
     horizons: tuple[int, ...]
     horizon_every: int | None
+    limited: bool
     listeners: str
     judging: Judging | None
 
     def rollout(self) -> Rollout:
         env, packing = self.world.env, self.bound.packing
         count = self.num_groups * self.group_size
-        needs = {"opponents": self.opposition.slots is not None, "tasks": takes_tasks(self.sampler)}
+        needs = {
+            "opponents": self.opposition.slots is not None,
+            "tasks": takes_tasks(self.sampler),
+            "limits": self.limited,
+        }
         listened = {"persuasion"} if self.listeners != "none" else set()
         judged = set() if self.judging is None else {"judgement"}
         return Rollout(
@@ -210,6 +220,9 @@ class _Episodes(NamedTuple):
             stage = jnp.minimum(state[0] // self.horizon_every, len(self.horizons) - 1)
             limit = jnp.asarray(self.horizons, jnp.int32)[stage]
         members, most = given.get("opponents"), self.turns if limit is None else limit
+        if self.limited:
+            of_group = jnp.clip(given["limits"][given["tasks"]], 1, self.turns)
+            limit = jnp.repeat(of_group, self.group_size)
 
         def actors(world):
             return self.opposition.actors(self.bound, world, params, members)
@@ -363,6 +376,15 @@ def turn_limit(env_params: chex.ArrayTree, max_turns: int | None) -> int:
             f"raise env.max_steps_in_episode for more"
         )
     return turns
+
+
+def check_limited(limited: bool, horizons: tuple[int, ...], sampler: Sampler) -> None:
+    """ValueError unless limits by task can be looked up, and are the only ones."""
+    if limited and (horizons or not takes_tasks(sampler)):
+        raise ValueError(
+            "rollout limited=True: expected no horizons, and the task sampler "
+            "agentrl.methods.curriculum.tasks_by_number"
+        )
 
 
 def check_horizons(horizons: tuple[int, ...], every: int | None, turns: int) -> None:

@@ -61,8 +61,8 @@ def unroll(
         with its own `params`.
       taken: steps that these episodes have taken before, in calls with the same key: the number
         of a step, which its key and `limit` depend on, counts them too.
-      limit: steps that an episode may take, at most `length` (the default); one that still runs
-        then is truncated.
+      limit: steps that an episode may take, at most `length` (the default), one number for all or
+        i32[B]; one that still runs then is truncated.
       restart: (key) -> B fresh tasks; an episode that ends is replaced by one of them, and `limit`
         is not used.
       early_exit: the loop ends when no episode runs, instead of always after `length` steps; steps
@@ -128,7 +128,7 @@ def _while_running(
 
     def going(carry):
         t, (now, _), _ = carry
-        return (t < limit) & jnp.any(now.running)
+        return (t < jnp.max(jnp.asarray(limit))) & jnp.any(now.running)
 
     def body(carry):
         t, now, turns = carry

@@ -1,7 +1,7 @@
 """Coin-v1 in words: episodes that branch where the policy is uncertain (ARPO), or GRPO.
 
 Dong et al. (2025), https://arxiv.org/abs/2507.19849. "soft", "hard": see `methods.branching`;
-"aepo": fewer branches in a row, and AEPO's loss (not measured).
+"aepo": a budget of branches by entropies, fewer in a row, and AEPO's loss (2510.14545).
 
     python -m launchers.train --config=configs/words/branching.py:soft --workdir=runs/branching
 
@@ -36,7 +36,8 @@ def get_config(variant: str = "soft") -> ml_collections.ConfigDict:
     config.num_seeds = 5
     config.evaluation.every = 20
     if variant == "aepo":
-        config.rollout.penalty = 0.05
+        # Up to six of eight may branch; the budget's sharpness is raised as beta is.
+        config.rollout.update(initial=2, penalty=0.05, sharpness=10.0)
         config.objective.policy = term(losses.aepo)
     if variant == "hard":
         config.reweighting.shared_prefix = section(advantages.shared_prefix)

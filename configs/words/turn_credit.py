@@ -6,8 +6,8 @@
 
 "gtr" writes thoughts and starts from "thoughts_sft", "datamind" from random weights; "..._end": the
 limit of turns is the end of the task. Five seeds, two busy CPU cores: 3 to 9 minutes each. Success
-of 1,024 tasks: SFT 0.10, grpo 0.71, bilevel 0.73, tokens 0.14, tokens_end 0.65, decoupled 0.00,
-decoupled_end 0.76 (README.md).
+of 1,024 tasks: SFT 0.10, grpo 0.71, bilevel 0.73, tokens 0.14, tokens_end 0.65, ppo_max 0.78,
+decoupled 0.00, decoupled_end 0.76 (README.md).
 """
 
 import ml_collections
@@ -16,6 +16,8 @@ from agentrl import advantages, losses, rollout
 from agentrl.config import check_variant, env_section, section, term
 from agentrl.methods.critic_first import critic_first
 from agentrl.methods.lambda_targets import lambda_targets
+from agentrl.methods.reference_penalty import reference_penalty
+from agentrl.methods.reward_scaling import reward_scaling
 from agentrl.methods.token_values import token_values
 from configs._shared import language
 
@@ -35,7 +37,12 @@ WITH_CRITIC = {
     "decoupled": lambda: section(advantages.length_adaptive_token_gae, alpha=1.0),
 }
 # As "tokens", "decoupled", and with its critic trained first; the limit is the end of the task.
-AT_LIMIT = {"tokens_end": "tokens", "decoupled_end": "decoupled", "ui_tars": "decoupled"}
+AT_LIMIT = {
+    "tokens_end": "tokens",
+    "ppo_max": "tokens",
+    "decoupled_end": "decoupled",
+    "ui_tars": "decoupled",
+}
 # What the presets start from.
 STARTS = ("sft", "thoughts_sft")
 VARIANTS = (*STARTS, *WITHOUT_CRITIC, *WITH_CRITIC, *AT_LIMIT)
@@ -57,6 +64,8 @@ def get_config(variant: str = "bilevel") -> ml_collections.ConfigDict:
         config.advantage = (WITHOUT_CRITIC | WITH_CRITIC)[estimator]()
     config.evaluation.update(every=config.updates, episodes=1024)
     _use_critic(config, variant, estimator)
+    if variant == "ppo_max":
+        _use_ppo_max(config)
     if variant == "loop":
         config.filters.relevant = section(advantages.relevant)
         config.learner.update(epochs=2, max_kl=20.0, aggregation="row_mean")
@@ -79,6 +88,19 @@ def get_config(variant: str = "bilevel") -> ml_collections.ConfigDict:
         config.reweighting.per_rollout_mean = section(advantages.per_rollout_mean)
         config.learner.update(aggregation="constant", normalize_advantage="none")
     return config
+
+
+def _use_ppo_max(config: ml_collections.ConfigDict) -> None:
+    """Sets what PPO-max adds to PPO over tokens; its script has the first three."""
+    config.components.reference_penalty = section(reference_penalty, coefficient=0.01)
+    config.components.reward_scaling = section(reward_scaling)
+    config.reward.scaled_reward = {}
+    config.objective.value = term(losses.clipped_token_value_loss, weight=0.5, clip=0.2)
+    # Pretraining's loss, of the expert's episodes here, and the critic's warm-up.
+    config.objective.imitation = term(
+        losses.behaviour_cloning, weight=0.1, source="expert", during="rl"
+    )
+    config.components.critic_first = section(critic_first, updates=20)
 
 
 def _use_critic(config: ml_collections.ConfigDict, variant: str, estimator: str) -> None:

@@ -73,6 +73,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "dynamic_sampling": {},
     "accepted": {},
     "helps_all": {},
+    "high_entropy_turns": {},
     "nonzero_turns": {},
     "not_truncated": {},
     "winner_turns": {},

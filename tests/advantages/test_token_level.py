@@ -228,3 +228,34 @@ def test_a_limit_may_be_the_end_of_the_task(estimator, options):
     assert (goes_on[of_cut] > np.asarray(lost)[of_cut]).any()
     with pytest.raises(ValueError, match="at_limit='never'"):
         estimator(**arrays, **options, at_limit="never")
+
+
+def test_penalties_of_tokens_worked_example():
+    """Two turns of two tokens in one row, gamma 1, lambda 0.5, the reward 1 at the end.
+
+    Penalties .1 .2 .0 .4 and values .2 .3 .5 .6 make the errors -.1 + .3 - .2 = 0, -.2 + .5 - .3 =
+    0, 0 + .6 - .5 = .1 and 1 - .4 - .6 = 0; advantages from the end: 0, .1, .05, .025.
+    """
+    arrays = {
+        "reward": np.array([[0.0, 1.0]]),
+        "token_value": np.array([[0.2, 0.3, 9.0, 0.5, 0.6]]),
+        "mask": np.ones((1, 2), bool),
+        "terminated": np.array([[False, True]]),
+        "bootstrap": 0.0,
+        "loss_mask": np.array([[True, True, False, True, True]]),
+        "stream": np.zeros(1, int),
+        "turn": np.array([[0, 0, 1, 1, 1]]),
+    }
+    penalty = np.array([[0.1, 0.2, 7.0, 0.0, 0.4]])
+    found = token_gae(**arrays, gamma=1.0, lam=0.5, token_penalty=penalty)
+    np.testing.assert_allclose(found, [[0.025, 0.05, 0, 0.1, 0]], atol=1e-6)
+    # A penalty at turns' last tokens is a smaller reward.
+    at_ends = penalty * [[0, 1, 0, 0, 1]]
+    less = arrays | {"reward": np.array([[-0.2, 0.6]])}
+    np.testing.assert_allclose(
+        token_gae(**arrays, gamma=0.9, lam=0.8, token_penalty=at_ends),
+        token_gae(**less, gamma=0.9, lam=0.8),
+        atol=1e-6,
+    )
+    with pytest.raises(ValueError, match="token_penalty has shape"):
+        token_gae(**arrays, token_penalty=penalty[:, :3])

@@ -67,3 +67,14 @@ def test_a_batch_is_learnt_from_by_turns():
     np.testing.assert_array_equal(credit.of_turns(MASK), expected)
     np.testing.assert_array_equal(credit.of_positions(rows), expected)
     np.testing.assert_allclose(credit.carried["baseline"], 0.05 * (1.5 - 0.5) / 4)
+
+
+def test_turns_of_high_entropy_worked_example():
+    """DART's: the 0.2-quantile of .1 .5 .3 .9 .2 is .18, below which the first one is."""
+    mask = np.ones((1, 5), bool)
+    entropy = np.array([[0.1, 0.5, 0.3, 0.9, 0.2]])
+    kept = jax.jit(advantages.high_entropy_turns)(mask, np.zeros(1, int), entropy)
+    np.testing.assert_array_equal(kept, [[False, True, True, True, True]])
+    # Those are the ones that the reweighting leaves an advantage.
+    reweighted = advantages.uncertain_turns(np.ones((1, 5)), mask, np.zeros(1, int), entropy)
+    np.testing.assert_array_equal(kept, np.asarray(reweighted) > 0)

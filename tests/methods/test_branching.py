@@ -13,7 +13,12 @@ from agentrl import advantages, rollout
 from agentrl.config import section
 from agentrl.config.build import build
 from agentrl.learner.passes import log_probs
-from agentrl.methods.branch_points import branch_probability, first_entropy, initial_budget
+from agentrl.methods.branch_points import (
+    branch_probability,
+    first_entropy,
+    initial_budget,
+    within_budget,
+)
 from agentrl.methods.branching import branching, collect
 from agentrl.rollout.unroll import keep_turn, prefix, unroll
 
@@ -44,9 +49,9 @@ def planned(context, **options):
 
 
 @functools.cache
-def program(context):
+def program(context, sharpness=None):
     """(a first state, the collection from it with these numbers of a plan)."""
-    experiment, plan = planned(context)
+    experiment, plan = planned(context, sharpness=sharpness)
     state = jax.jit(experiment.init)(0)
 
     def first(numbers):
@@ -72,7 +77,13 @@ def test_probability_of_a_branch():
     chance = branch_probability(jnp.full(4, 0.3), run, alpha=0.5, beta=0.2, penalty=0.05)
     np.testing.assert_allclose(chance, [0.56, 0.532, 0.504, 0.476], rtol=1e-6)
     budget = initial_budget(jnp.array([0.3, 0.1, 0.2]), jnp.array([0.1, 0.5, 0.2]), 16)
-    np.testing.assert_allclose(budget, [8.40, 7.20, 8.0], atol=5e-3)
+    np.testing.assert_array_equal(budget, [9, 8, 9])  # 8.40, 7.20 and 8.0, as the code rounds them
+    far = initial_budget(jnp.array([9.0, -9.0]), jnp.zeros(2), 16, sharpness=10.0)
+    np.testing.assert_array_equal(far, [16, 1])
+    branches = jnp.array([[True, False, True, True], [True, True, False, True]])
+    np.testing.assert_array_equal(
+        within_budget(branches, jnp.array([2, 0])), [[1, 0, 1, 0], [0, 0, 0, 0]]
+    )
     entropy = jnp.array([[1.0, 3.0, 8.0], [2.0, jnp.nan, jnp.nan], [jnp.nan] * 3])
     mean = first_entropy(entropy, jnp.array([3, 1, 0]), first_tokens=2)
     np.testing.assert_array_equal(mean, [2.0, 2.0, 0.0])
@@ -86,6 +97,30 @@ def test_a_penalty_spreads_branches():
     *_, dense, _, _ = collected(alpha=1.0, beta=0.0)
     assert len(first) and set(dense.call_turn) <= {-1, 1, 2}
     assert set(spread.call_turn) <= {-1, 1, 3} and 3 in spread.call_turn
+
+
+def test_a_budget_by_entropies_splits_a_group_between_branches_and_fresh_episodes():
+    """Six episodes, two of them initial, that branch as early as they can."""
+    whole = rollout.contexts.whole
+    _, first = program(whole, 0.0)
+    numbers = {"alpha": 1.0, "beta": 0.0, "penalty": 0.0}
+    # Without a difference four begin at the start, floor(6 / 2) + 1, and two branch: the first
+    # branch points of the two initial episodes, where they have one.
+    _, streams, _, metrics = first({**numbers, "sharpness": 0.0})
+    np.testing.assert_array_equal(metrics["branch_budget"], [2 * GROUPS, GROUPS])
+    *_, free, _, _ = collected(whole, alpha=1.0, beta=0.0)
+    could = (free.call_turn.reshape(GROUPS, SIZE) >= 0).sum(axis=1)
+    turn = np.asarray(streams.call_turn).reshape(GROUPS, SIZE)
+    np.testing.assert_array_equal((turn >= 0).sum(axis=1), np.minimum(could, 2))
+    np.testing.assert_array_equal(turn[:, INITIAL:4], free.call_turn.reshape(GROUPS, SIZE)[:, 2:4])
+    # By a large factor all begin anew where first replies are the more uncertain ones, and where
+    # they are not all others branch.
+    _, streams, _, metrics = first({**numbers, "sharpness": 1e9})
+    count = (np.asarray(streams.call_turn).reshape(GROUPS, SIZE) >= 0).sum(axis=1)
+    assert all(n in (0, most) for n, most in zip(count, could, strict=True))
+    # A group whose initial episodes have one turn has nothing to compare, and cannot branch.
+    budgets = metrics["branch_budget"][0] - 2 * (could == 0).sum()
+    assert budgets % (SIZE - INITIAL) == 0
 
 
 shared_prefix = jax.jit(advantages.shared_prefix)

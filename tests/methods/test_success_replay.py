@@ -124,3 +124,35 @@ def test_the_same_success_is_stored_once_and_the_oldest_goes():
     # The last task with a success is there.
     solved = np.flatnonzero(np.asarray(streams.reward).sum(axis=1) > 0.1)
     np.testing.assert_array_equal(one.task[0], streams.anchor[solved[-1], 0])
+
+
+def test_rapo_replaces_a_random_stream_of_a_group_without_a_success():
+    """A group with returns of 0.4 has no success above 0.5, and a mean that is too high for
+    ARPO's rule; one with a single success has one."""
+    options = {"old_logp": "sampled", "success": 0.5, "per_task": 1}
+    _, component, empty = made(when="none", replaces="random", **options)
+    params, streams, rows = collected()
+    buffer, _ = jax.jit(component.after)(empty, outcome_of(streams, rows))
+    first = np.asarray(streams.mask) & (np.arange(streams.mask.shape[1]) == 0)
+    almost = streams.replace(reward=np.where(first, 0.4, 0.0).astype(np.float32))
+    amend = jax.jit(component.amend)
+    places = set()
+    for seed in range(6):
+        new, _, metrics = amend(context(buffer, params, jax.random.key(seed)), almost, rows)
+        swapped = np.asarray(new.reward).sum(axis=1).reshape(4, 4) > 0.5
+        assert (swapped.sum(axis=1) <= 1).all()
+        assert swapped.sum() == metrics["replayed_groups"][0] > 0
+        places |= set(np.nonzero(swapped)[1])
+    assert len(places) > 1
+    _, arpo, _ = made(**options)
+    _, _, metrics = jax.jit(arpo.amend)(context(buffer, params, jax.random.key(0)), almost, rows)
+    assert metrics["replayed_groups"][0] == 0
+    # The latest success of a task is the one that is kept.
+    one = streams.replace(reward=np.where(first, 1.0, 0.0).astype(np.float32))
+    kept, _ = jax.jit(component.after)(empty, outcome_of(one, rows))
+    place = np.asarray(kept.since) > 0
+    anchors = np.asarray(streams.anchor)[:, 0]
+    for task, tokens in zip(np.asarray(kept.task)[place], kept.rows.tokens[place, 0], strict=True):
+        last = np.flatnonzero((anchors == task).all(axis=1))[-1]
+        own = np.asarray(rows.tokens)[np.asarray(rows.stream) == last]
+        np.testing.assert_array_equal(np.sort(tokens, axis=0), np.sort(own, axis=0))
