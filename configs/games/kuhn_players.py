@@ -26,8 +26,9 @@ def get_config(variant: str = "three") -> ml_collections.ConfigDict:
         "KuhnPoker-v1", players=players, max_steps_in_episode=2 * players - 1, **spiral.ILLEGAL
     )
     # Each of four members meets the policy in every seat equally often.
-    config.rollout.num_groups, config.learner.microbatch = 4 * players * 12, 48
-    config.updates, config.log_every = 300, 20
+    repeated, config.learner.microbatch = (12, 48) if players == 3 else (3, 60)
+    config.rollout.num_groups = 4 * players * repeated
+    config.updates, config.log_every = 300 if players == 3 else 200, 20
     config.checkpoint.update(every=100, keep=8)
     if not variant.endswith("_self"):
         config.rollout.update(opponent="pool", members=4)

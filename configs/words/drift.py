@@ -2,12 +2,14 @@
 
 After Drift no more? (2025), from notes; no code. The prompt is the last turn and the new one. The
 metrics drift/turn_1 to drift/turn_8 are KL(policy || policy that is told the questions) per token.
-"sft" is told again every third turn; then "once", "every_3" and "every_2" (always in view) go on by
-GRPO.
+"sft" is told again every third turn; "once", "every_3" and "every_2" then go on by GRPO.
 
     python -m launchers.train --config=configs/words/drift.py:sft --workdir=runs/drift_sft
     python -m launchers.train --config=configs/words/drift.py:once --workdir=runs/once \
         --config.init_from=runs/drift_sft
+
+Five seeds, two busy CPU cores. Right answers of 512 tasks: sft 0.717, once 0.287, every_3 0.744,
+every_2 0.519: searches without the questions are 2 nats from those with them (README.md).
 """
 
 import ml_collections
