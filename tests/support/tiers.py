@@ -242,6 +242,36 @@ LONG_TESTS = (
     "methods/test_calls.py::test_a_frozen_role_has_no_gradient*?networks?",
     "methods/test_counterfactual.py::test_a_frozen_role_has_no_gradient",
     "methods/test_trees.py::*?None?",
+    # Runs that resume: what each component carries is saved and restored by its conformance, and
+    # those of archer, critic_first, curriculum, meee, offline_values and pairs are kept.
+    *(
+        f"methods/test_{name}.py::*resume*"
+        for name in (
+            "agent_r",
+            "bags",
+            "calls",
+            "corrections",
+            "counts",
+            "dagger",
+            "ipr",
+            "paprika",
+            "pvp",
+            "q_shaping",
+            "rise",
+            "routing",
+            "siblings",
+        )
+    ),
+    "methods/test_growing_batch.py::*?False?",
+    "methods/test_growing_batch.py::test_solved_episodes_stay?arrays?",
+    "methods/test_meee.py::test_one_model_or_no_trust*?options0?",
+    "rollout/test_memory.py::test_a_row_is_the_questions*?2-1?",
+    "run/test_adapters.py::test_adapters_need_something*",
+    "run/test_cells.py::test_cell?text-once-graph-segments?",
+    "run/test_cells.py::test_cell?array-one-python-episodes?",
+    "run/test_loop.py::test_one_device_equals_eight?segments?",
+    "run/test_loop.py::test_run_directory?segments?",
+    "run/test_per_seed.py::test_environments_in_python_have_them_too",
 )
 # Files, and tests of one, that a pattern above has, and that are quick all the same.
 QUICK = (

@@ -186,7 +186,7 @@ def test_offline_updates_from_a_file_are_those_from_memory(runs, tmp_path, prefe
 def test_sources_that_preferences_cannot_have():
     with pytest.raises(ValueError, match="only turns of the rollout are judged"):
         labelled(None, by="judgement", source="held")
-    with pytest.raises(ValueError, match="only turns of the rollout are judged"):
+    with pytest.raises(ValueError, match="only the rollout's turns are judged"):
         config = tiny.talk_config()
         config.rollout.judge = "expert"
         config.components.pairs = section(pairs, by="judgement", source="held")
