@@ -7,6 +7,8 @@ One card more than players, the hand so far in context, replies constrained to c
     python -m launchers.train --config=configs/games/kuhn_players.py:three --workdir=runs/three
     python -m launchers.arena --game=KuhnPoker-v1 --options=players=3 \
         --players=random,expert,runs/three
+
+Three seeds. Exploitability of three: 0.144 after 300 updates, three_self 0.107 (README.md).
 """
 
 import ml_collections

@@ -2,7 +2,7 @@
 
 Zhou et al. (2025), https://arxiv.org/abs/2506.15841 (code read). "mem1" sees the questions, its
 last reply and what came of it; "whole" everything, without thoughts; "forgets" no reply. All
-answers are given in one reply at the end, 1 / k each. 200 updates of SFT, then 20 of GRPO.
+answers are given in one reply at the end, 1 / k each. 400 updates of SFT, then 20 of GRPO.
 
     python -m launchers.train --config=configs/words/mem1.py:mem1 --workdir=runs/mem1
     python -m launchers.evaluate --workdir=runs/mem1 --options=objectives=8,max_steps_in_episode=18
@@ -21,7 +21,7 @@ CONTEXTS = {
     "whole": lambda: section(rollout.contexts.whole),
 }
 VARIANTS = tuple(CONTEXTS)
-SFT, RL = 200, 20
+SFT, RL = 400, 20
 
 
 def get_config(variant: str = "mem1") -> ml_collections.ConfigDict:
