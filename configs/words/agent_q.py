@@ -26,20 +26,20 @@ VARIANTS = ("agent_q", "dpo", "tree_grpo", "grpo", "sft")
 
 def get_config(variant: str = "agent_q") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
-    sizes = {"num_groups": 8, "group_size": 8}
+    sizes = {"num_groups": 16, "group_size": 8}
     grows = variant in ("agent_q", "tree_grpo")
     search = section(trees, **sizes, rule="uct", width=2, together=2)
     first = variant == "sft"
     config = language.config_of(
         "sft" if first else "grpo",
-        env_section("Coin-v1"),
+        env_section("FrozenLake-v1", slippery=False),
         search if grows else section(rollout.episodes, **sizes),
         section(rollout.contexts.whole),
-        warm_updates=80 if first else 0,
-        updates=120,
+        warm_updates=60 if first else 0,
+        updates=80,
     )
-    config.num_seeds = 5
-    config.evaluation.update(every=20 if not first else 80, episodes=512)
+    config.num_seeds = 3
+    config.evaluation.update(every=20 if not first else 60, episodes=256)
     if first:
         return config
     if variant == "tree_grpo":
