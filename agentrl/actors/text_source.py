@@ -120,8 +120,7 @@ def expert(agent: TextAgent, world: World, *, thoughts: bool = False, noise: flo
     """The environment's expert, writing as the policy should.
 
     thoughts: replies have thoughts, the view's (`envs.text.View.thought`) or the command once more.
-    noise: probability that a random legal action is
-    taken instead of the one in the reply.
+    noise: probability that a random legal action is taken instead of the one in the reply.
     """
     commands = agent.policy.grammar.max_actions
 

@@ -56,7 +56,6 @@ def growing_batch(
     longest: int = 0,
     low: float = 0.0,
     high: float = 1.0,
-    per_token: bool = True,
 ) -> Component:
     """Source "growing_batch": rows of the rollout's solved episodes, of this and earlier updates.
 
@@ -77,9 +76,9 @@ def growing_batch(
         places, of which empty ones count nothing.
       rounds: only rows of the last so many updates are drawn; 0: of all.
       longest: only episodes of at most so many turns are accepted; 0: of any length.
-      low, high: only turns whose log-probability, as they were sampled, is within these quantiles
-        of the update's solved turns, see `likelihood_window`. BFS-Prover-V2's cuts are not known.
-      per_token: that log-probability divided by the turn's tokens; else their sum.
+      low, high: only turns whose log-probability per token, as they were sampled, is within these
+        quantiles of the update's solved turns, see `likelihood_window`. BFS-Prover-V2's cuts are
+        not known.
 
     Raises:
       ValueError: several agents, segments, an environment in Python, or an option outside its
@@ -110,7 +109,7 @@ def growing_batch(
         kept = solved
         if low > 0 or high < 1:
             score = to_turns(own.behaviour_logp, own, streams.mask.shape)
-            score /= jnp.maximum(tokens, 1.0) if per_token else 1.0
+            score = score / jnp.maximum(tokens, 1.0)
             kept = likelihood_window(score, solved, low=low, high=high)
         kept_here = at_positions(kept, own).astype(bool)
         ring = put(ring, own.replace(loss_mask=own.loss_mask & kept_here))

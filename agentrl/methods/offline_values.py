@@ -377,17 +377,16 @@ def offline_values(
         num_actions=env.num_actions,
     )
     of_rows = rows_by(setup, actions, asks=target == "recoil")
-    fit, adam = (
-        Losses(target, implicit, temperature, conservative, gamma),
-        optax.adam(learning_rate),
-    )
+    fit = Losses(target, implicit, temperature, conservative, gamma)
+    adam = optax.adam(learning_rate)
 
     def init(start):
         play, q_key, v_key, key = jax.random.split(start.key, 4)
-        data = None if of_file is None else of_file[0]
-        if data is None:
+        if of_file is None:
             how = {"gamma": gamma, "best": best, "states": setup.policy.reads_text}
             data = of_rows.told(played(env, env_params, jnp.array(level), play, **how))
+        else:
+            data, _ = of_file
         params = {
             "q": networks.twins.init(q_key, data.observation[:1]),
             "v": networks.state.init(v_key, data.observation[:1]),

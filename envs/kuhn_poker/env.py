@@ -93,7 +93,7 @@ class KuhnPoker(RulesGame):
 
     @property
     def num_agents(self) -> int:
-        """N, the players."""
+        """A seat for each of the `players`."""
         return self.players
 
     @property
@@ -117,8 +117,9 @@ class KuhnPoker(RulesGame):
 
     def initial(self, key: jax.Array, params: KuhnPokerParams) -> KuhnPokerState:
         # One random word per hand for deal and coins: permutations take ten times as long. Some
-        # deals of N cards are more likely than others by (N + 1)! / 2^32; coins are thrown by 3 per
-        # action but the first of two players, whose expert never bets there.
+        # deals of N cards are more likely than others by (N + 1)! / 2^32; a coin of
+        # three sides per action, but for the first of two players, whose expert never bets there;
+        # the last coin of five players is uneven by 0.3 %.
         deals, coins = math.factorial(self.players + 1), 3 ** (2 * self.players - 1 - self._unmixed)
         number = jax.random.bits(key, (self.rounds,)) % (deals * coins)
         return self._of(self._dealt((number % deals).astype(jnp.int32)), number // deals)

@@ -102,9 +102,8 @@ def test_turns_of_a_tree_on_the_way_to_a_solved_end_count_once():
     np.testing.assert_array_equal(solved_turns(streams.replace(prefix=None)), np.array(plain, bool))
 
 
-@pytest.mark.parametrize("per_token", [False, True])
-def test_what_the_window_keeps_of_trees_is_what_is_stored(per_token):
-    config = config_of("words", low=0.2, high=0.9, per_token=per_token)
+def test_what_the_window_keeps_of_trees_is_what_is_stored():
+    config = config_of("words", low=0.2, high=0.9)
     config.rollout = section(trees, num_groups=8, group_size=4, rule="best_first")
     experiment = build(config)
     component = experiment.components["growing_batch"]
@@ -119,7 +118,7 @@ def test_what_the_window_keeps_of_trees_is_what_is_stored(per_token):
         for t in np.flatnonzero(solved[n]):
             at = rows.loss_mask[r] & (rows.turn[r] == t)
             if at.any():
-                logp[r, t] = rows.behaviour_logp[r, at].sum() / (at.sum() if per_token else 1)
+                logp[r, t] = rows.behaviour_logp[r, at].sum() / at.sum()
     low, high = np.quantile(list(logp.values()), [0.2, 0.9])
     kept = {key for key, value in logp.items() if low - 1e-6 <= value <= high + 1e-6}
     assert 0 < len(kept) < len(logp)

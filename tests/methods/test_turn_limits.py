@@ -25,7 +25,6 @@ def test_limits():
     longest = jnp.array([0, 3, 12, 40])
     limits = limits_of(longest, first=30, least=10)
     np.testing.assert_array_equal(limits, [30, 10, 12, 40])
-    np.testing.assert_array_equal(limits_of(longest, first=30, least=10, slack=8), [30, 11, 20, 48])
 
 
 def test_the_longest_success_of_a_task_counts():

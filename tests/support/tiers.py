@@ -262,7 +262,6 @@ LONG_TESTS = (
             "siblings",
         )
     ),
-    "methods/test_growing_batch.py::*?False?",
     "methods/test_growing_batch.py::test_solved_episodes_stay?arrays?",
     "methods/test_meee.py::test_one_model_or_no_trust*?options0?",
     "rollout/test_memory.py::test_a_row_is_the_questions*?2-1?",
