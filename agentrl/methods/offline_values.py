@@ -356,17 +356,20 @@ def offline_values(
         setup, "offline_values", None, one_agent=True, one_environment=True, discrete=True,
         in_graph=True, without_memory=True,
     )  # fmt: skip
-    numbers = {
-        "expert": expert, "random": random, "mixed": mixed, "best": best, "gamma": gamma,
-        "expert_share": expert_share, "conservative": conservative, "beta": beta,
-        "largest_weight": largest_weight, "critic_first": critic_first, "hidden": hidden,
-        "learning_rate": learning_rate, "rate": rate, "steps": steps, "batch": batch, "rows": rows,
-    }  # fmt: skip
-    choices = (
-        ("target", target, Target), ("implicit", implicit, Implicit),
-        ("actions", actions, Actions), ("weights", weights, Weights),
+    check_options(
+        {
+            "expert": expert, "random": random, "mixed": mixed, "best": best, "gamma": gamma,
+            "expert_share": expert_share, "conservative": conservative, "beta": beta,
+            "largest_weight": largest_weight, "critic_first": critic_first, "hidden": hidden,
+            "learning_rate": learning_rate, "rate": rate, "steps": steps, "batch": batch,
+            "rows": rows,
+        },
+        (
+            ("target", target, Target), ("implicit", implicit, Implicit),
+            ("actions", actions, Actions), ("weights", weights, Weights),
+        ),
+        implicit, temperature,
     )  # fmt: skip
-    check_options(numbers, choices, implicit, temperature)
     of_who = bool(expert or random or mixed) or target == "labels" or expert_share is not None
     of_file = read(path, env, gamma, best, of_who, setup.policy.reads_text) if path else None
     level = () if path else noise_levels(env, env_params, (expert, random, mixed), noise)
