@@ -197,9 +197,11 @@ def length_up_to(last: jax.Array) -> jax.Array:
 
 
 def at_positions(per_turn: jax.Array, rows: Rows) -> jax.Array:
-    """Spreads a value of each turn [N, T] over the positions of its rows: [R, L], 0 where none."""
+    """Spreads a value of each turn [N, T, ...] over the positions of its rows: [R, L, ...], 0 where
+    none."""
     values = per_turn[rows.stream[:, None], jnp.maximum(rows.turn, 0)]
-    return jnp.where(rows.turn >= 0, values, 0)
+    there = (rows.turn >= 0).reshape(*rows.turn.shape, *(1,) * (values.ndim - 2))
+    return jnp.where(there, values, 0)
 
 
 class PerTurn(struct.PyTreeNode):

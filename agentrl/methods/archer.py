@@ -11,16 +11,19 @@ from flax import struct
 
 from agentrl.advantages.utterance import twin_targets
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Setup, Source
 from agentrl.learner.required import required
-from agentrl.methods.by_turn import collected, transitions
-from agentrl.methods.networks import Embedding
+from agentrl.methods.by_turn import collected
+from agentrl.methods.utterance_critics import ArrayCritics, Turns, UtteranceCritics
 from agentrl.streams import PerTurn
+
+PATH = "config.components.archer"
 
 
 class Critics(struct.PyTreeNode):
     """params, slow: of the critics and of their slow copies. opt_state. replay: {name: [C, ...]} of
-    `transitions`. place: i32[], where the next one goes. updates: i32[]. key: for draws."""
+    `UtteranceCritics.turns`. place: i32[], where the next ones go. updates: i32[]. key: for
+    draws."""
 
     params: chex.ArrayTree
     slow: chex.ArrayTree
@@ -31,58 +34,53 @@ class Critics(struct.PyTreeNode):
     key: jax.Array
 
 
+def put(replay: Mapping[str, Any], place: jax.Array, new: Mapping[str, Any], known: jax.Array):
+    """(the replay with those places of `new` that are `known` bool[M], the next place): a ring."""
+    size = jax.tree.leaves(replay)[0].shape[0]
+    number = jnp.cumsum(known) - 1
+    at = jnp.where(known & (number < size), (place + number) % size, size)  # dropped
+    store = lambda all_, x: all_.at[at].set(x, mode="drop")  # noqa: E731
+    return jax.tree.map(store, replay, dict(new)), (place + jnp.sum(known)) % size
+
+
 def stored(replay: Mapping[str, Any], place: jax.Array, new: Mapping[str, Any]):
-    """(the replay with the whole transitions of `new`, the next place): a ring.
+    """`put` of the whole transitions of `new`, see `by_turn.transitions`.
 
     A transition is whole if its next observation was seen, or the episode terminated.
     """
-    size, known = replay["action"].shape[0], new["acted"] & (new["over"] | new["seen"])
-    number = jnp.cumsum(known) - 1
-    at = jnp.where(known & (number < size), (place + number) % size, size)  # dropped
-    put = lambda all_, x: all_.at[at].set(x, mode="drop")  # noqa: E731
-    return jax.tree.map(put, replay, dict(new)), (place + jnp.sum(known)) % size
-
-
-class Networks:
-    """Two critics of replies, Q f32[n, A, 2], and two of observations, V f32[n, 2]."""
-
-    def __init__(self, hidden: int, env: Any):
-        self.env, self.actions = env, env.num_actions
-        self.q = Embedding(hidden, 2 * env.num_actions, env.num_codes)
-        self.v = Embedding(hidden, 2, env.num_codes)
-
-    def init(self, key: jax.Array) -> dict[str, chex.ArrayTree]:
-        example = jnp.zeros((1, *self.env.observation_shape), self.env.observation_dtype)
-        q, v = jax.random.split(key)
-        return {"q": self.q.init(q, example), "v": self.v.init(v, example)}
-
-    def values(self, params, observation: chex.ArrayTree, action: jax.Array):
-        """(Q f32[n, 2] of an action, V f32[n, 2])."""
-        q = self.q.apply(params["q"], observation).reshape(-1, self.actions, 2)
-        q = jnp.take_along_axis(q, action[:, None, None], axis=1)[:, 0]
-        return q, self.v.apply(params["v"], observation)
+    return put(replay, place, new, new["acted"] & (new["over"] | new["seen"]))
 
 
 def critic_loss(
-    networks: Networks, params: Any, slow: Any, turns: Mapping[str, Any], drawn: jax.Array, gamma
+    critics: UtteranceCritics, params: Any, slow: Any, turns: Turns, said: Any, gamma: float
 ) -> jax.Array:
-    """Mean over turns of sum_j (Q_j(o, u) - y_j)^2 + (V_j(o) - Q'_j(o, drawn))^2, f32[].
+    """sum_j of the mean over turns of (Q_j(o, u) - y_j)^2 and of (V_j(o) - Q'_j(o, u'))^2, f32[].
 
-    y_j of `twin_targets`; drawn: i32[n], replies of the policy of now; ' is a slow copy. Places of
-    the replay that are still empty do not count.
+    y_j of `twin_targets`; said: replies u' of the policy of now, the second mean is over turns that
+    have one; ' is a slow copy. Places of the replay that are still empty do not count.
     """
-    q, v = networks.values(params, turns["observation"], turns["action"])
-    slow_q, _ = networks.values(slow, turns["observation"], drawn)
-    _, next_v = networks.values(slow, turns["following"], turns["action"])
-    target = twin_targets(turns["reward"], turns["over"], next_v, gamma=gamma)
-    error = jnp.square(q - target) + jnp.square(v - jax.lax.stop_gradient(slow_q))
-    error = jnp.where(turns["acted"], jnp.sum(error, axis=-1), 0.0)
-    return jnp.sum(error) / jnp.maximum(jnp.sum(turns["acted"]), 1)
+    q, v = critics.values(params, turns)
+    said_q, answered = critics.anew_q(slow, turns, said)
+    following = critics.next_values(slow, turns)
+    target = twin_targets(turns["reward"], turns["over"], following, gamma=gamma)
+
+    def mean(value, target, there):
+        error = jnp.sum(jnp.square(value - jax.lax.stop_gradient(target)), axis=-1)
+        return jnp.sum(jnp.where(there, error, 0.0)) / jnp.maximum(jnp.sum(there), 1)
+
+    return mean(q, target, turns["acted"]) + mean(v, said_q, answered)
+
+
+def drawn(replay: Turns, count: int, key: jax.Array) -> dict[str, Any]:
+    """`count` places of the replay. It is filled from its first place on: empty ones are drawn,
+    too, until it is full."""
+    size = jax.tree.leaves(replay)[0].shape[0]
+    number = jax.random.randint(key, (count,), 0, size)
+    return jax.tree.map(lambda x: x[number], dict(replay))
 
 
 def fitted(
-    networks: Networks,
-    policy: Any,
+    critics: UtteranceCritics,
     acting: chex.ArrayTree,
     transform: optax.GradientTransformation,
     value: Critics,
@@ -92,21 +90,17 @@ def fitted(
     batch: int,
     steps: int,
 ) -> tuple[Critics, jax.Array]:
-    """(the critics after `steps` steps on `batch` turns of the replay each, losses f32[steps]).
+    """(the critics after `steps` steps on `batch` places of the replay each, losses f32[steps]).
 
     acting: the policy's parameters.
     """
-    size = value.replay["action"].shape[0]
 
     def step(carry, key):
         params, slow, opt_state = carry
         which, draw = jax.random.split(key)
-        # The ring is filled from its first place on: empty places are drawn until it is full.
-        number = jax.random.randint(which, (batch,), 0, size)
-        turns = jax.tree.map(lambda x: x[number], value.replay)
-        outputs, _, _ = policy.step(acting, None, turns["observation"])
-        drawn = policy.head.draw(outputs, turns.get("legal"), draw)
-        loss_of = lambda p: critic_loss(networks, p, slow, turns, drawn, gamma)  # noqa: E731
+        turns = drawn(value.replay, batch, which)
+        said = critics.anew(acting, turns, draw)
+        loss_of = lambda p: critic_loss(critics, p, slow, turns, said, gamma)  # noqa: E731
         loss, grads = jax.value_and_grad(loss_of)(params)
         updates, opt_state = transform.update(grads, opt_state, params)
         params = optax.apply_updates(params, updates)
@@ -124,72 +118,111 @@ def archer(
     *,
     gamma: float = 0.95,
     hidden: int = 64,
+    layers: int = 1,
     learning_rate: float = 1e-3,
     rate: float = 0.1,
     steps: int = 50,
     batch: int = 256,
     size: int = 16384,
     warm_up: int = 20,
+    rows: int = 256,
 ) -> Component:
     """Supplies `twin_q` and `twin_v` f32[N, T, 2] for estimator `twin_critics`.
 
     Critics Q_j(o, u) of replies and V_j(o) of observations are fitted to a replay of turns, to the
-    targets r + gamma V'_j(o') and Q'_j(o, u) with u drawn from the policy of now; ' are copies
-    that follow slowly. The policy learns from its own episodes by `losses.reinforce`.
+    targets r + gamma V'_j(o') and Q'_j(o, u') with u' drawn from the policy of now; ' are copies
+    that follow slowly. Over arrays a reply is an action, see `utterance_critics.ArrayCritics`; in
+    words it is a text, which a transformer of the critics' own reads with all that the policy read
+    before it, see `text_critics.TextCritics`.
+
+    The policy learns from its own episodes of the update by `losses.reinforce` or another loss; or,
+    as published, with source="archer", from replies that it draws anew in observations of the
+    replay, whose advantage the critics alone say: `rows` of them per update, of log-probabilities
+    as they were drawn (the ratio before the first step is 1).
 
     Metric critic_error, the mean of the update's losses.
 
     Args:
-      hidden: width of the critics' two layers. learning_rate: of Adam. rate: by which the slow
-        copies follow after each step.
-      steps, batch: steps per update, each on as many turns of the replay, which has `size`.
+      hidden: width of the critics' two layers; in words also of the transformer, a multiple of 4.
+      layers: of the transformer in words; over arrays there is none.
+      learning_rate: of Adam. rate: by which the slow copies follow after each step.
+      steps, batch: steps per update, each on as many places of the replay, which has `size`. A
+        place is a turn over arrays, an episode in words.
       warm_up: updates at first in which Q and V are given as 0, so that the policy stays.
+      rows: of source "archer", a turn each.
 
     Raises:
-      ValueError: another kind of policy or environment, or an option outside its range.
+      ValueError: several agents or environments, one in Python, continuous actions, segments, a
+        policy with memory, in words constrained replies or several roles, or an option outside its
+        range.
 
     References:
       Zhou et al. (2024), ArCHer, https://arxiv.org/abs/2402.19446; code YifeiZhou02/ArCHer 7c771a7
-      (read). There critics are heads on a language model, slow copies follow once per epoch of
-      critics, and the actor draws its replies anew in replayed observations; here replies are
-      actions of a policy over arrays, and the actor learns in the observations that it met.
+      (read). There the critics are heads of three layers on a pretrained RoBERTa, which is trained
+      with them and reads observation and reply apart; here the transformer begins at random, has
+      the policy's tokens, and reads the reply behind its observation. There each turn of a batch
+      gets a new reply for V, here in words one turn of each episode, while Q is fitted at all. A
+      batch of critics is there drawn from all turns alike, here in words from all episodes alike.
     """
-    # It draws replies in single observations, hence without memory.
-    env, _ = required(
-        setup, "archer", "arrays", one_agent=True, one_environment=True, discrete=True,
+    # It draws replies to single observations, hence without memory.
+    required(
+        setup, "archer", None, one_agent=True, one_environment=True, discrete=True, in_graph=True,
         whole_episodes=True, without_memory=True,
     )  # fmt: skip
-    policy = setup.policy
-    for name, value in (("hidden", hidden), ("steps", steps), ("batch", batch), ("size", size)):
-        check_range(f"config.components.archer.{name}", value, 1)
-    check_range("config.components.archer.warm_up", warm_up, 0)
-    check_range("config.components.archer.learning_rate", learning_rate, 0.0, below=True)
-    check_range("config.components.archer.rate", rate, 0.0, 1.0, above=True)
-    check_range("config.components.archer.gamma", gamma, 0.0, 1.0)
-    networks, adam = Networks(hidden, env), optax.adam(learning_rate)
+    for name, value in (
+        ("hidden", hidden), ("layers", layers), ("steps", steps), ("batch", batch), ("size", size),
+        ("rows", rows),
+    ):  # fmt: skip
+        check_range(f"{PATH}.{name}", value, 1)
+    check_range(f"{PATH}.warm_up", warm_up, 0)
+    check_range(f"{PATH}.learning_rate", learning_rate, 0.0, below=True)
+    check_range(f"{PATH}.rate", rate, 0.0, 1.0, above=True)
+    check_range(f"{PATH}.gamma", gamma, 0.0, 1.0)
+    critics, adam = _critics(setup, hidden, layers), optax.adam(learning_rate)
     options = {"gamma": gamma, "rate": rate, "batch": batch, "steps": steps}
 
     def init(start):
-        streams, rows = collected(setup.rollout, policy, start.key)
-        of_batch = jax.eval_shape(transitions, streams, rows)
+        of_batch = jax.eval_shape(critics.turns, *collected(setup.rollout, setup.policy, start.key))
         replay = jax.tree.map(lambda x: jnp.zeros((size, *x.shape[1:]), x.dtype), of_batch)
-        params, zero = networks.init(start.key), jnp.zeros((), jnp.int32)
+        params, zero = critics.init(start.key), jnp.zeros((), jnp.int32)
         key = jax.random.fold_in(start.key, 1)
         return Critics(params, params, adam.init(params), replay, zero, zero, key)
 
+    def make(context, sources):
+        which, draw = jax.random.split(context.key)
+        turns = drawn(context.value.replay, rows, which)
+        said = critics.anew(context.params, turns, draw)
+        return critics.learnt(context.params, turns, said)
+
     def annotate(context, streams, rows):
-        value, turns = context.value, transitions(streams, rows)
-        q, v = networks.values(value.params, turns["observation"], turns["action"])
+        value = context.value
+        q, v = critics.values(value.params, critics.turns(streams, rows))
         shape, ready = (*streams.mask.shape, 2), value.updates >= warm_up
         q, v = (jnp.where(ready, x.reshape(shape), 0.0) for x in (q, v))
         return {"twin_q": PerTurn(q), "twin_v": PerTurn(v)}
 
     def after(value, outcome):
-        new = transitions(outcome.streams, outcome.rows)
-        replay, place = stored(value.replay, value.place, new)
+        new = critics.turns(outcome.streams, outcome.rows)
+        known = jnp.any(new["acted"].reshape(new["acted"].shape[0], -1), axis=1)
+        replay, place = put(value.replay, value.place, new, known)
         value = value.replace(replay=replay, place=place, updates=value.updates + 1)
-        value, losses = fitted(networks, policy, outcome.params, adam, value, **options)
+        value, losses = fitted(critics, outcome.params, adam, value, **options)
         error = jnp.stack([jnp.sum(losses), jnp.float32(steps)])
         return value, {"critic_error": error}
 
-    return Component(init=init, annotate=annotate, after=after, fills=("twin_q", "twin_v"))
+    return Component(
+        init=init,
+        source=Source(make, reads=("rollout",)),
+        annotate=annotate,
+        after=after,
+        fills=("twin_q", "twin_v"),
+    )
+
+
+def _critics(setup: Setup, hidden: int, layers: int) -> UtteranceCritics:
+    """The critics of a run; raises the errors of `archer` that are of one kind of policy."""
+    if not setup.policy.reads_text:
+        return ArrayCritics(setup, hidden)
+    from agentrl.methods.text_critics import TextCritics  # imports the decoder
+
+    return TextCritics(setup, hidden, layers)

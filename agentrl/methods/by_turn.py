@@ -162,6 +162,12 @@ def returns_of(streams: Streams) -> jax.Array:
     return jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1)
 
 
+def followed(streams: Streams) -> jax.Array:
+    """Whether the same episode has a turn right after a turn, bool[N, T]."""
+    follows = jnp.pad(streams.mask[:, 1:], ((0, 0), (0, 1)))
+    return follows & streams.mask & ~ended(streams)
+
+
 def collected(rollout: Any, policy: Any, key: jax.Array) -> tuple[Streams, Rows]:
     """Shapes and types of a batch's streams, `bare`, and rows; nothing is computed."""
 
@@ -183,7 +189,6 @@ def transitions(streams: Streams, rows: Rows) -> dict[str, Any]:
     the actions that could be drawn, where some were cut.
     """
     rows, mask = stream_rows(rows, streams), streams.mask
-    follows = jnp.pad(mask[:, 1:], ((0, 0), (0, 1))) & mask & ~ended(streams)
 
     def flat(x):
         return x.reshape(-1, *x.shape[2:])
@@ -200,7 +205,7 @@ def transitions(streams: Streams, rows: Rows) -> dict[str, Any]:
         "reward": flat(acted(streams.reward)),
         "over": flat(streams.terminated & mask),
         "acted": flat(mask),
-        "seen": flat(follows),
+        "seen": flat(followed(streams)),
     } | ({} if rows.legal is None else {"legal": flat(rows.legal)})
 
 
