@@ -50,5 +50,6 @@ def twin_targets(
     Returns:
       f32[..., 2], without gradient.
     """
-    going_on = jnp.where(terminated, 0.0, gamma)[..., None]
-    return jax.lax.stop_gradient(reward[..., None] + going_on * next_value)
+    # What follows the end is not read: it may be no number.
+    following = jnp.where(terminated[..., None], 0.0, gamma * next_value)
+    return jax.lax.stop_gradient(reward[..., None] + following)

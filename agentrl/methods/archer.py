@@ -223,6 +223,6 @@ def _critics(setup: Setup, hidden: int, layers: int) -> UtteranceCritics:
     """The critics of a run; raises the errors of `archer` that are of one kind of policy."""
     if not setup.policy.reads_text:
         return ArrayCritics(setup, hidden)
-    from agentrl.methods.text_critics import TextCritics  # imports the decoder
+    from agentrl.methods.text_critics import text_critics  # imports the decoder
 
-    return TextCritics(setup, hidden, layers)
+    return text_critics(setup, hidden, layers)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.actors.records import token_spans
+from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.text_source import text_agent
 from agentrl.learner.component import Setup
 from agentrl.methods.by_turn import followed, rows_by_stream
@@ -92,7 +93,7 @@ def reply_places(rows: Rows, shape: tuple[int, int]) -> dict[str, jax.Array]:
     }
 
 
-class TextCritics:
+class TextCritics(NamedTuple):
     """`UtteranceCritics` of a language policy's replies: a place of the replay is an episode.
 
     A causal transformer reads the tokens of the rows. V_j of a turn is a head's output at the last
@@ -102,39 +103,29 @@ class TextCritics:
 
     Each draw of an episode brings one new reply of the policy, at one of its turns, drawn evenly:
     V is fitted there, Q at all turns.
+
+    config: of the transformer. head: of values. agent: the policy with the size of its replies;
+    None where it writes nothing.
     """
 
-    def __init__(self, setup: Setup, hidden: int, layers: int):
-        env, params = next(iter(setup.envs.values()))
-        policy, name = setup.policy, "config.components.archer.hidden"
-        if not isinstance(policy, LanguagePolicy):
-            raise ValueError("component 'archer' in words needs one transformer as the policy")
-        if hidden % 4:
-            raise ValueError(f"{name}={hidden}: in words, expected a multiple of 4 (two heads)")
-        if setup.rollout.roles > 1:
-            raise ValueError(
-                f"component 'archer' in words needs one role (here: {setup.rollout.roles} that "
-                "write one transcript)"
-            )
-        turns = setup.rollout.turns
-        world = World(env, params)
-        self.agent = text_agent(policy, world, setup.context, turns=turns, segments=True)
-        if self.agent.source.constraint is not None:
-            raise ValueError(
-                "component 'archer' replies anew to what was read, without the environment's "
-                "state, and cannot constrain replies: set config.policy.constrained=False, and no "
-                "enforced behaviour"
-            )
-        self.policy, self.hidden = policy, hidden
-        self.config = DecoderConfig(
-            vocab_size=policy.config.vocab_size, width=hidden, layers=layers, heads=2, kv_heads=2,
+    config: DecoderConfig
+    head: Embedding
+    agent: TextAgent | None
+
+    @classmethod
+    def of(
+        cls, vocabulary: int, hidden: int, layers: int, agent: TextAgent | None = None
+    ) -> "TextCritics":
+        """Critics of tokens below `vocabulary`, of width `hidden`, a multiple of 4."""
+        config = DecoderConfig(
+            vocab_size=vocabulary, width=hidden, layers=layers, heads=2, kv_heads=2,
             head_dim=hidden // 2, hidden=2 * hidden,
         )  # fmt: skip
-        self.head = Embedding(hidden, 2, None)
+        return cls(config, Embedding(hidden, 2, None), agent)
 
     def init(self, key: jax.Array) -> dict[str, chex.ArrayTree]:
         trunk, q, v = jax.random.split(key, 3)
-        example = jnp.zeros((1, self.hidden))
+        example = jnp.zeros((1, self.config.width))
         return {
             "trunk": decoder.init(trunk, self.config),
             "q": self.head.init(q, example),
@@ -160,7 +151,7 @@ class TextCritics:
 
     def _told(self, params: Any, head: str, states: jax.Array) -> jax.Array:
         """A head's outputs at states [..., D], f32[..., 2]."""
-        told = self.head.apply(params[head], states.reshape(-1, self.hidden))
+        told = self.head.apply(params[head], states.reshape(-1, states.shape[-1]))
         return told.reshape(*states.shape[:-1], 2)
 
     def values(self, params: Any, turns: Turns) -> tuple[jax.Array, jax.Array]:
@@ -178,6 +169,11 @@ class TextCritics:
     def next_values(self, params: Any, turns: Turns) -> jax.Array:
         return jnp.roll(self.values(params, turns)[1], -1, axis=1)
 
+    @property
+    def _agent(self) -> TextAgent:
+        assert self.agent is not None  # of a run
+        return self.agent
+
     def anew(self, acting: chex.ArrayTree, turns: Turns, key: jax.Array) -> Anew:
         """New replies, see `Anew`: what is in front of the turn's reply is read as it was."""
         turn_key, key = jax.random.split(key)
@@ -188,11 +184,12 @@ class TextCritics:
         there = acted[number, turn]
         prompt = tokens[number, turns["row"][number, turn]]
         begin = jnp.where(there, turns["begin"][number, turn], 0)
-        size = self.agent.layout.reply_tokens
+        agent = self._agent
+        size, config = agent.layout.reply_tokens, agent.policy.config
         role = jnp.zeros(turn.shape, jnp.int32)
-        cache = decoder.empty_cache(self.policy.config, len(turn), prompt.shape[1] + size)
-        last, cache = read(acting, self.policy.config, cache, prompt, begin, role)
-        said = self.agent.generate(acting, cache, last, key, there, role, False, size=size)
+        cache = decoder.empty_cache(config, len(turn), prompt.shape[1] + size)
+        last, cache = read(acting, config, cache, prompt, begin, role)
+        said = agent.generate(acting, cache, last, key, there, role, False, size=size)
         return Anew(turn, there, prompt, begin, said.replace(cache=None, hidden=None))
 
     def anew_q(self, params: Any, turns: Turns, said: Anew) -> tuple[jax.Array, jax.Array]:
@@ -205,12 +202,12 @@ class TextCritics:
 
     def learnt(self, acting: chex.ArrayTree, turns: Turns, said: Anew) -> tuple[Streams, Rows]:
         """Streams [n, T] with one turn each, and their rows [n, L]."""
-        codec, there = self.policy.codec, said.inside & said.there[:, None]
+        policy, there = self._agent.policy, said.inside & said.there[:, None]
         number = jnp.arange(said.turn.shape[0], dtype=jnp.int32)
 
         def spans(tokens, length):
-            text, count = codecs.to_bytes(codec, tokens, length)
-            return token_spans(self.policy, lower(text), count, tokens)
+            text, count = codecs.to_bytes(policy.codec, tokens, length)
+            return token_spans(policy, lower(text), count, tokens)
 
         reply = said.said
         of_reply = jax.vmap(spans)(reply.tokens, reply.length).astype(jnp.int32)
@@ -231,3 +228,32 @@ class TextCritics:
             reward=jnp.zeros(mask.shape), mask=mask, terminated=nothing, truncated=nothing
         )
         return streams, rows
+
+
+def text_critics(setup: Setup, hidden: int, layers: int) -> TextCritics:
+    """The critics of a run.
+
+    Raises:
+      ValueError: another policy than one transformer, replies that are constrained, several roles
+        that write one transcript, or a width that two heads cannot share.
+    """
+    env, params = next(iter(setup.envs.values()))
+    policy, name = setup.policy, "config.components.archer.hidden"
+    if not isinstance(policy, LanguagePolicy):
+        raise ValueError("component 'archer' in words needs one transformer as the policy")
+    if hidden % 4:
+        raise ValueError(f"{name}={hidden}: in words, expected a multiple of 4, for two heads")
+    if setup.rollout.roles > 1:
+        raise ValueError(
+            f"component 'archer' in words needs one role; here {setup.rollout.roles} write one "
+            "transcript"
+        )
+    world, turns = World(env, params), setup.rollout.turns
+    agent = text_agent(policy, world, setup.context, turns=turns, segments=True)
+    if agent.source.constraint is not None:
+        raise ValueError(
+            "component 'archer' has replies to what was read without the environment's state, "
+            "which cannot be constrained: set config.policy.constrained=False, and enforce no "
+            "behaviour"
+        )
+    return TextCritics.of(policy.config.vocab_size, hidden, layers, agent)

@@ -29,7 +29,6 @@ from agentrl.methods.world_model import world_model
 GROUPS = "needs groups of whole episodes"
 REFUSED = [
     (archer, segments_config, {}, "component 'archer' needs"),
-    (archer, talk_config, {}, "component 'archer' needs"),
     (critic_first, lake, {}, "'critic_first' needs a critic"),
     (curiosity, segments_config, {"episodic": "first"}, "='first' needs anchors.*'episodes'"),
     (curiosity, talk_config, {}, "'curiosity' needs a policy over arrays"),

@@ -228,6 +228,8 @@ LONG_TESTS = (
     "run/test_pretrained.py::test_rows_are_what_was_read_and_written?sliding?",
     "launchers/test_chat.py::test_a_given_reply_is_in_the_context?sliding?",
     "launchers/test_chat.py::test_a_given_reply_is_in_the_context?window?",
+    "methods/test_archer_words.py::*?window?",
+    "methods/test_archer_words.py::test_cut_distributions*",
     "methods/test_counterfactual.py::test_nothing_replaced_is_no_difference?partners0?",
     "methods/test_dagger.py::*?arrays?",
     "methods/test_guided.py::test_guided_successes*?False?",
@@ -248,6 +250,7 @@ LONG_TESTS = (
         f"methods/test_{name}.py::*resume*"
         for name in (
             "agent_r",
+            "archer_words",
             "bags",
             "calls",
             "corrections",
