@@ -4,7 +4,6 @@ Letters: N streams (n drawn ones) of T turns in K rows of L tokens each; G token
 width.
 """
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import chex
@@ -17,6 +16,7 @@ from agentrl.actors.text_source import text_agent
 from agentrl.learner.component import Setup
 from agentrl.methods.by_turn import followed, rows_by_stream
 from agentrl.methods.networks import Embedding
+from agentrl.methods.utterance_critics import Turns, bare_turns
 from agentrl.policies import codec as codecs
 from agentrl.policies import decoder
 from agentrl.policies.decoder import DecoderConfig
@@ -26,8 +26,6 @@ from agentrl.policies.prefill import read
 from agentrl.streams import OBSERVATION, SUMMARY, Rows, Streams
 from envs.text import lower
 from envs.vector import World
-
-Turns = Mapping[str, Any]
 
 
 class Anew(NamedTuple):
@@ -223,11 +221,7 @@ class TextCritics(NamedTuple):
             role=jnp.zeros_like(number),
         )
         mask = said.there[:, None] & (jnp.arange(turns["acted"].shape[1]) == said.turn[:, None])
-        nothing = jnp.zeros(mask.shape, bool)
-        streams = Streams(
-            reward=jnp.zeros(mask.shape), mask=mask, terminated=nothing, truncated=nothing
-        )
-        return streams, rows
+        return bare_turns(mask), rows
 
 
 def text_critics(setup: Setup, hidden: int, layers: int) -> TextCritics:

@@ -51,6 +51,12 @@ class UtteranceCritics(Protocol):
         """Streams and rows of the replies of `anew`, for the policy to learn from."""
 
 
+def bare_turns(mask: jax.Array) -> Streams:
+    """Streams of these turns, bool[N, T], of which nothing else is known."""
+    nothing = jnp.zeros(mask.shape, bool)
+    return Streams(reward=jnp.zeros(mask.shape), mask=mask, terminated=nothing, truncated=nothing)
+
+
 class ArrayCritics:
     """`UtteranceCritics` of discrete actions: a reply is an action, a place is a turn."""
 
@@ -96,8 +102,4 @@ class ArrayCritics:
         legal = turns["legal"][:, None] | ~there[..., None] if "legal" in turns else None
         rows = rows_of({**turns, "action": said}).replace(legal=legal)
         logp = self.policy.score(acting, rows).logp
-        nothing = jnp.zeros(there.shape, bool)
-        streams = Streams(
-            reward=jnp.zeros(there.shape), mask=there, terminated=nothing, truncated=nothing
-        )
-        return streams, rows.replace(behaviour_logp=jnp.where(there, logp, 0.0))
+        return bare_turns(there), rows.replace(behaviour_logp=jnp.where(there, logp, 0.0))

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import recorded
 from by_hand import context
-from experiments import distance, lake, train_and_resume
+from experiments import distance, lake, train, train_and_resume
 
 from agentrl import advantages, losses
 from agentrl.config import section, term
 from agentrl.config.build import build
 from agentrl.learner.component import UpdateResult
-from agentrl.methods.archer import archer, stored
+from agentrl.methods.archer import archer, put, stored
 from agentrl.methods.by_turn import transitions
 
 DATA = recorded.arrays("turn_credit")
@@ -109,3 +109,36 @@ def test_the_policy_stays_while_critics_warm_up_and_a_run_resumes(tmp_path):
     assert distance(states[0].params, states[2].params) == 0
     assert distance(states[2].params, states[3].params) > 0
     assert all(m["critic_error"] > 0 for m in metrics)
+
+
+def test_actions_drawn_anew_in_the_replay_are_the_policys():
+    """The published actor: its own draws at what was seen, one stream and row each."""
+    experiment = build(config_of())
+    component = experiment.components["archer"]
+    state = jax.jit(experiment.init)(0)
+    params, streams, rows = collected()
+    new = transitions(streams, rows)
+    whole = new | {"acted": new["acted"] & (new["over"] | new["seen"])}
+    replay, _ = put(state.carry["archer"].replay, jnp.zeros((), jnp.int32), new, whole["acted"])
+    value = state.carry["archer"].replace(replay=replay)
+    make = jax.jit(lambda value, key: component.source.make(context(value, params, key), {}))
+    streams, rows = make(value, jax.random.key(0))
+    there = np.asarray(rows.loss_mask)
+    assert there.shape == (256, 1) and 0 < there.sum() < there.size
+    np.testing.assert_array_equal(there, streams.mask)
+    logp = experiment.policy.score(params, rows).logp
+    np.testing.assert_allclose(np.where(there, logp, 0), rows.behaviour_logp, atol=1e-6)
+    seen = {x.tobytes() for x in np.asarray(replay["observation"])[np.asarray(replay["acted"])]}
+    shown = np.asarray(rows.observation)[there]
+    assert {x.tobytes() for x in shown} <= seen and len(set(np.asarray(rows.tokens)[there])) == 4
+    notes = component.annotate(context(value, params), streams, rows)
+    assert notes["twin_q"].values.shape == (256, 1, 2)
+
+
+def test_a_policy_learns_from_them_alone():
+    config = config_of(rows=32)
+    config.objective.policy = term(losses.reinforce, source="archer")
+    experiment, states, metrics = train(config, updates=4)
+    assert experiment.phases[-1][0].collects and "episode_return" in metrics[0]
+    assert distance(states[0].params, states[2].params) == 0
+    assert distance(states[2].params, states[4].params) > 0
