@@ -10,6 +10,7 @@ import numpy as np
 import optax
 import pytest
 from by_hand import context
+from component_cases import Batch, permuted, poisoned
 from experiments import distance, lake, train_and_resume
 
 from agentrl import advantages, losses, policies, rollout
@@ -50,14 +51,18 @@ class Run:
         self.state = jax.jit(self.experiment.init)(0)
         batch = jax.jit(self.experiment.batches)(self.state)["rollout"]
         self.streams, self.rows = batch.streams, batch.rows
-        outcome = UpdateResult(None, self.state.params, streams=self.streams, rows=self.rows)
         self.after = jax.jit(self.component.after)
-        self.value, _ = self.after(self.state.carry["archer"], outcome)
+        self.value, _ = self.after(self.state.carry["archer"], outcome_of(self, batch))
 
     def made(self, key=0):
         """(streams, rows) of the source."""
         make = jax.jit(lambda *given: self.component.source.make(context(*given), {}))
         return make(self.value, self.state.params, jax.random.key(key))
+
+
+def outcome_of(run, batch):
+    """An update of a run, with this batch."""
+    return UpdateResult(None, run.state.params, streams=batch.streams, rows=batch.rows)
 
 
 @functools.cache
@@ -248,6 +253,39 @@ def test_their_q_is_that_of_rows_that_end_in_them():
         streams.mask, notes["twin_q"].values, notes["twin_v"].values
     )
     np.testing.assert_allclose(np.asarray(advantage)[mask], q.min(1) - v.min(1), rtol=1e-6)
+
+
+def test_padding_is_never_read_and_the_order_of_rows_is_nothing_to_it():
+    """As for every component (tests/test_component_conformance.py), here in words."""
+    run = run_of("whole")
+    streams, rows = jax.device_get((run.streams, run.rows))
+    # Each third episode ends after its first turn.
+    gone = np.zeros(streams.mask.shape, bool)
+    gone[::3, 1:] = True
+    cut = (rows.turn >= 0) & gone[rows.stream[:, None], np.maximum(rows.turn, 0)]
+    mask = streams.mask & ~gone
+    streams = streams.replace(mask=mask, terminated=streams.terminated | (np.arange(3) == 0))
+    rows = rows.replace(
+        loss_mask=rows.loss_mask & ~cut, turn=np.where(cut, -1, rows.turn),
+        span=np.where(cut, -1, rows.span),
+    )  # fmt: skip
+    batch, mask = Batch(streams, rows), mask[..., None]
+    told = jax.jit(lambda s, r: run.component.annotate(context(run.value), s, r))
+    good = {k: np.where(mask, x.values, 0) for k, x in told(streams, rows).items()}
+    value, _ = run.after(run.value, outcome_of(run, batch))
+    for bad in (np.nan, 1e9):
+        other = poisoned(batch, bad)
+        notes = told(other.streams, other.rows)
+        for name, one in good.items():
+            np.testing.assert_array_equal(np.where(mask, notes[name].values, 0), one)
+        again, _ = run.after(run.value, outcome_of(run, other))
+        assert distance(value.params, again.params) == 0
+    order = np.random.default_rng(0).permutation(len(mask))
+    other = permuted(batch, order, np.roll(order, 1))
+    notes = told(other.streams, other.rows)
+    for name, one in good.items():
+        found = np.where(mask[order], notes[name].values, 0)
+        np.testing.assert_allclose(found, one[order], atol=1e-6)
 
 
 def test_cut_distributions_are_recorded():
