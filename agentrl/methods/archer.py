@@ -1,7 +1,7 @@
 """ArCHer: critics of whole replies, learnt from a replay of turns, and the policy's advantage."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import chex
 import jax
@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
+from agentrl.advantages.temporal import AtLimit, ended
 from agentrl.advantages.utterance import twin_targets
-from agentrl.checks import check_range
+from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.learner.required import required
 from agentrl.methods.by_turn import collected
@@ -126,6 +127,7 @@ def archer(
     size: int = 16384,
     warm_up: int = 20,
     rows: int = 256,
+    at_limit: AtLimit = "bootstrap",
 ) -> Component:
     """Supplies `twin_q` and `twin_v` f32[N, T, 2] for estimator `twin_critics`.
 
@@ -150,6 +152,8 @@ def archer(
         place is a turn over arrays, an episode in words.
       warm_up: updates at first in which Q and V are given as 0, so that the policy stays.
       rows: of source "archer", a turn each.
+      at_limit: as for `advantages.gae`. "bootstrap": a turn that a limit cut is in no replay, since
+        nothing is known of what follows; "end": it ended the episode.
 
     Raises:
       ValueError: several agents or environments, one in Python, continuous actions, segments, a
@@ -178,11 +182,16 @@ def archer(
     check_range(f"{PATH}.learning_rate", learning_rate, 0.0, below=True)
     check_range(f"{PATH}.rate", rate, 0.0, 1.0, above=True)
     check_range(f"{PATH}.gamma", gamma, 0.0, 1.0)
+    check_choice(f"{PATH}.at_limit", at_limit, get_args(AtLimit))
     critics, adam = _critics(setup, hidden, layers), optax.adam(learning_rate)
     options = {"gamma": gamma, "rate": rate, "batch": batch, "steps": steps}
 
+    def turns_of(streams, rows):
+        over = ended(streams.terminated, streams.truncated, at_limit)
+        return critics.turns(streams.replace(terminated=over), rows)
+
     def init(start):
-        of_batch = jax.eval_shape(critics.turns, *collected(setup.rollout, setup.policy, start.key))
+        of_batch = jax.eval_shape(turns_of, *collected(setup.rollout, setup.policy, start.key))
         replay = jax.tree.map(lambda x: jnp.zeros((size, *x.shape[1:]), x.dtype), of_batch)
         params, zero = critics.init(start.key), jnp.zeros((), jnp.int32)
         key = jax.random.fold_in(start.key, 1)
@@ -196,13 +205,13 @@ def archer(
 
     def annotate(context, streams, rows):
         value = context.value
-        q, v = critics.values(value.params, critics.turns(streams, rows))
+        q, v = critics.values(value.params, turns_of(streams, rows))
         shape, ready = (*streams.mask.shape, 2), value.updates >= warm_up
         q, v = (jnp.where(ready, x.reshape(shape), 0.0) for x in (q, v))
         return {"twin_q": PerTurn(q), "twin_v": PerTurn(v)}
 
     def after(value, outcome):
-        new = critics.turns(outcome.streams, outcome.rows)
+        new = turns_of(outcome.streams, outcome.rows)
         known = jnp.any(new["acted"].reshape(new["acted"].shape[0], -1), axis=1)
         replay, place = put(value.replay, value.place, new, known)
         value = value.replace(replay=replay, place=place, updates=value.updates + 1)

@@ -2,7 +2,7 @@
 
 https://arxiv.org/abs/2402.19446; code 7c771a7 (read). "archer": critics of replies from a replay,
 the policy on its own new episodes; "replayed", as published: on replies that it draws anew in
-observations of the replay. Without a penalty for replies that are no commands.
+observations of the replay. The limit of turns is the end; no penalty for illegal replies.
 
     p=configs/words/archer.py
     python -m launchers.train --config=$p:sft --workdir=runs/archer_sft

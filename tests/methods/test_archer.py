@@ -80,6 +80,22 @@ def test_whole_transitions_are_stored_in_a_ring():
     np.testing.assert_array_equal(replay["observation"][:3], new["observation"][known][2:5])
 
 
+def test_a_limit_may_be_the_end():
+    """Then turns that it cut are in the replay, too, and nothing follows them."""
+    _, streams, rows = collected()
+    cut = np.asarray(streams.truncated & ~streams.terminated & streams.mask).reshape(-1)
+    assert cut.any()
+    for at_limit, more in (("bootstrap", 0), ("end", cut.sum())):
+        experiment = build(config_of(size=64, steps=1, at_limit=at_limit))
+        component, state = experiment.components["archer"], jax.jit(experiment.init)(0)
+        outcome = UpdateResult(None, state.params, streams=streams, rows=rows)
+        value, _ = jax.jit(component.after)(state.carry["archer"], outcome)
+        known = np.asarray(streams.mask).reshape(-1) & ~cut
+        assert value.replay["acted"].sum() == known.sum() + more
+        ends = np.asarray(streams.terminated & streams.mask).sum()
+        assert value.replay["over"].sum() == ends + more
+
+
 def test_critics_converge_to_the_values_of_the_policy():
     """In a lake of four cells: Q of a step into the goal is 1, into a hole 0, V the mean of Q."""
     experiment = build(config_of(hidden=32, steps=400, batch=64, size=512, warm_up=0))
