@@ -38,9 +38,13 @@ def get_config(variant: str = "archer") -> ml_collections.ConfigDict:
     config.optimizer.learning_rate = 1e-3
     # It is not the environment's, and the critics of replies learn from the environment's rewards.
     del config.reward["invalid_action_penalty"]
+    if variant == "ppo":
+        config.advantage.at_limit = "end"
     if variant not in ("archer", "replayed"):
         return config
-    config.components.archer = section(archer, hidden=32, steps=50, batch=32, size=1024, warm_up=10)
+    config.components.archer = section(
+        archer, hidden=32, steps=50, batch=32, size=1024, warm_up=10, at_limit="end"
+    )
     config.advantage = section(advantages.twin_critics)
     if variant == "replayed":
         config.objective.policy = term(losses.clipped_surrogate, source="archer")
