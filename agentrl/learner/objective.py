@@ -24,6 +24,7 @@ from agentrl.declarations import over_of, unit_of
 from agentrl.learner.function import Function
 from agentrl.learner.totals import sums
 from agentrl.losses.aggregation import Aggregation
+from agentrl.policies.protocol import AnyPolicy
 from agentrl.streams import Rows, fields_of
 
 # The positions that a policy produced and is trained on.
@@ -147,7 +148,7 @@ def with_weights(
 
 
 def make_loss(
-    policy: Any,
+    policy: AnyPolicy,
     terms: Mapping[str, Term],
     *,
     shared: Mapping[str, Any],

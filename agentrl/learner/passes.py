@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.devices.placement import along_data
+from agentrl.policies.protocol import AnyPolicy
 from agentrl.streams import Rows, length_up_to
 
 # The shortest compiled length and the ratio of two neighbouring ones, unless more of them are
@@ -69,7 +70,7 @@ class _Passes:
 def gradients(
     loss_of: Callable[[chex.ArrayTree, Any], tuple[jax.Array, Any]],
     params: chex.ArrayTree,
-    batch: Any,
+    batch: chex.ArrayTree,
     length: jax.Array,
     *,
     longest: int,
@@ -118,7 +119,7 @@ def gradients(
 
 
 def log_probs(
-    policy: Any,
+    policy: AnyPolicy,
     params: chex.ArrayTree,
     rows: Rows,
     microbatch: int | None,

@@ -4,7 +4,7 @@ The four models of Early et al. (2022), https://arxiv.org/abs/2205.15367, and wh
 """
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import chex
 import flax.linen as nn
@@ -63,7 +63,9 @@ class _Remember(nn.Module):
     memory: int
 
     @nn.compact
-    def __call__(self, carry: Any, turn: Any) -> Any:
+    def __call__(
+        self, carry: tuple[jax.Array, ...], turn: tuple[jax.Array, jax.Array]
+    ) -> tuple[tuple[jax.Array, ...], jax.Array]:
         seen, there = turn
         new, _ = nn.OptimizedLSTMCell(self.memory)(carry, seen)
         carry = jax.tree.map(lambda x, y: jnp.where(there[:, None], x, y), new, carry)
