@@ -64,8 +64,8 @@ class _Remember(nn.Module):
 
     @nn.compact
     def __call__(
-        self, carry: tuple[jax.Array, ...], turn: tuple[jax.Array, jax.Array]
-    ) -> tuple[tuple[jax.Array, ...], jax.Array]:
+        self, carry: tuple[jax.Array, jax.Array], turn: tuple[jax.Array, jax.Array]
+    ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
         seen, there = turn
         new, _ = nn.OptimizedLSTMCell(self.memory)(carry, seen)
         carry = jax.tree.map(lambda x, y: jnp.where(there[:, None], x, y), new, carry)
@@ -99,7 +99,8 @@ class BagModel(nn.Module):
         if self.kind == "instance":
             return jnp.where(mask, nn.Dense(1)(encoded)[..., 0], 0.0)
         first = self.param("start", nn.initializers.zeros, (2, self.memory))
-        start = tuple(jnp.broadcast_to(x, (mask.shape[0], self.memory)) for x in first)
+        shape = (mask.shape[0], self.memory)
+        start = (jnp.broadcast_to(first[0], shape), jnp.broadcast_to(first[1], shape))
         over_time = nn.scan(
             _Remember, variable_broadcast="params", split_rngs={"params": False}, in_axes=1,
             out_axes=1,
