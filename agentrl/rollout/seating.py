@@ -20,7 +20,7 @@ from agentrl.policies.scoring import join, split
 from agentrl.rollout.bound import BoundPolicy
 from agentrl.rollout.types import Seating
 from envs.agents import Agents
-from envs.environment import Environment
+from envs.environment import Environment, EnvParams
 from envs.vector import World
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class Opposition(NamedTuple):
 
 def make_opposition(
     env: Environment,
-    env_params: chex.ArrayTree,
+    env_params: EnvParams,
     opponent: str,
     *,
     members: int | None = None,
