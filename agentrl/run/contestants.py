@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-import chex
 import jax
 
 import envs
@@ -29,7 +28,7 @@ from agentrl.rollout.host import processes
 from agentrl.rollout.host_actors import host_text_actor, host_text_agent
 from agentrl.rollout.host_turns import HostTurns
 from agentrl.run import restored
-from envs.environment import Environment
+from envs.environment import Environment, EnvParams
 from envs.hosted import Hosted
 from envs.vector import World
 
@@ -63,7 +62,7 @@ def asked(
 def named(
     names: Sequence[str],
     env: Environment,
-    env_params: chex.ArrayTree,
+    env_params: EnvParams,
     *,
     greedy: bool,
     started: Mapping[str, Asked] | None = None,
@@ -96,7 +95,7 @@ def named(
 def seated(
     names: Sequence[str],
     env: Environment,
-    env_params: chex.ArrayTree,
+    env_params: EnvParams,
     *,
     greedy: bool,
     started: Mapping[str, Asked] | None = None,
@@ -129,7 +128,7 @@ def seated(
 def _named(
     name: str,
     env: Environment,
-    env_params: chex.ArrayTree,
+    env_params: EnvParams,
     greedy: bool,
     started: Mapping[str, Asked],
     known: Sequence[str] = SCRIPTED,
