@@ -51,7 +51,9 @@ def seat_teams(env: Agents, team: jax.Array, opponent: int = 1) -> Seating:
 
 def seat_side(world: World, state: chex.ArrayTree, side: str, opponent: int = 1) -> Seating:
     """Actor 0 has the seats of one of the environment's sides, actor `opponent` the others."""
-    own = sides(world, state) == world.env.sides.index(side)
+    of_agents = sides(world, state)
+    assert of_agents is not None  # `side` is one of them
+    own = of_agents == world.env.sides.index(side)
     return Seating(jnp.where(own, 0, opponent).astype(jnp.int32), own)
 
 
