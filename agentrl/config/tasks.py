@@ -83,7 +83,7 @@ def context_of(config: ml_collections.ConfigDict) -> "Context | None":
     return context.function(**context.options)
 
 
-def _sampler_of(config: ml_collections.ConfigDict, taken: bool) -> Callable[..., Any]:
+def _sampler_of(config: ml_collections.ConfigDict, taken: bool) -> starts.Sampler:
     """Which tasks are played: (key, count, given) -> (task keys, parameters or None).
 
     Raises:
@@ -224,7 +224,13 @@ def evaluation_of(
     return opponent_named(name, env, env_params), None if side == "none" else side
 
 
-def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., play.Outcomes]:
+def _make_evaluate(
+    policy: "Policy | LanguagePolicy",
+    rollout: Rollout,
+    env: "Environment | Hosted",
+    env_params: chex.ArrayTree,
+    config: ml_collections.ConfigDict,
+) -> Callable[..., play.Outcomes]:
     opponent, side = evaluation_of(config, env, env_params, rollout)
 
     at_once = config.evaluation.at_once

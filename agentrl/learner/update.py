@@ -183,7 +183,14 @@ def _unless_stopped(on_rows: Callable[..., tuple[tuple, Totals]], carry: tuple, 
     return jax.lax.cond(finite & within, on_rows, skipped, carry, orders)
 
 
-def _stepped(step: _Step, transform, units: Mapping[str, int], examples, carry, orders: Orders):
+def _stepped(
+    step: _Step,
+    transform: optax.GradientTransformation,
+    units: Mapping[str, int],
+    examples: Mapping[str, Example],
+    carry: tuple,
+    orders: Orders,
+) -> tuple[tuple, Totals]:
     """One optimizer step on a minibatch of each source: (carry, Totals of metrics)."""
     params, opt_state, finite, within = carry
     examples = {name: take_rows(x, orders[name]) for name, x in examples.items()}
@@ -215,7 +222,7 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], examples, carry, 
     return (*new, finite, within), totals(metrics)
 
 
-def _of_source(step: _Step, source: str, unit: int, params, example: Example):
+def _of_source(step: _Step, source: str, unit: int, params: chex.ArrayTree, example: Example):
     """(loss, metrics, gradients, number of values that the loss is made of) of a source's part of a
     minibatch.
 

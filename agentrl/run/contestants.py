@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import chex
 import jax
 
 import envs
@@ -157,13 +158,17 @@ def _named(
     return {name: _of_run(name, run, seed, env, env_params, greedy)}
 
 
-def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bool) -> Actor:
+def _of_run(
+    name: str, run: restored.Run, seed: int, env: Environment, env_params: EnvParams, greedy: bool
+) -> Actor:
     params = jax.tree.map(lambda x: x[seed - run.config.seed], run.state.params)
     player = _in_words if run.experiment.policy.reads_text else _over_arrays
     return player(name, run, params, World(env, env_params), greedy)
 
 
-def _over_arrays(name: str, run: restored.Run, params, world: World, greedy: bool) -> Actor:
+def _over_arrays(
+    name: str, run: restored.Run, params: chex.ArrayTree, world: World, greedy: bool
+) -> Actor:
     """A policy over arrays, in the game that it was trained in or in another form of it."""
     env, mask_illegal = world.env, run.config.rollout.get("mask_illegal", False)
     for task in run.experiment.tasks.values():
@@ -175,7 +180,9 @@ def _over_arrays(name: str, run: restored.Run, params, world: World, greedy: boo
     return array_actor(policy, params, greedy=greedy, mask_illegal=mask_illegal)
 
 
-def _in_words(name: str, run: restored.Run, params, world: World, greedy: bool) -> Actor:
+def _in_words(
+    name: str, run: restored.Run, params: chex.ArrayTree, world: World, greedy: bool
+) -> Actor:
     """The contestant of a run whose policy reads and writes text."""
     trained, policy = _as_trained(name, run.experiment, world.env)
     if trained.num_agents == 1:
