@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import chex
 import jax
 
-from agentrl.learner.state import TrainState
 from agentrl.rollout.types import Rollout
 from agentrl.streams import Note, PerTurn, Rows, Shared, Streams
 
 if TYPE_CHECKING:
     from agentrl.actors import contexts
     from agentrl.learner.credit import Credit
+    from agentrl.learner.state import TrainState
     from agentrl.policies.actor_critic import Policy
     from agentrl.policies.language import LanguagePolicy
     from envs.environment import Environment
@@ -125,7 +125,7 @@ class UpdateResult(NamedTuple):
     before its first step.
     """
 
-    before: TrainState
+    before: "TrainState"
     params: chex.ArrayTree | None = None
     trained: chex.ArrayTree | None = None
     streams: Streams | None = None

@@ -3,7 +3,7 @@
 import importlib
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import chex
 import jax
@@ -12,8 +12,10 @@ import jax.numpy as jnp
 from agentrl.actors.array import ArrayRecord
 from agentrl.actors.types import Actor, Decision, View, beside, no_memory
 from envs.environment import Environment, EnvParams
-from envs.game import Form
 from envs.vector import World
+
+if TYPE_CHECKING:
+    from envs.game import Form
 
 SCRIPTED = (
     "random", "expert", "expert:NOISE", "minimax", "minimax:DEPTH", "mcts:SIMULATIONS",
@@ -168,7 +170,7 @@ def check_expert(env: Environment, env_params: EnvParams) -> None:
         raise ValueError(f"player 'expert': {error}") from None
 
 
-def translated(actor: Actor, form: Form, trained: World) -> Actor:
+def translated(actor: Actor, form: "Form", trained: World) -> Actor:
     """An actor of another form of the game, `trained`, as an actor of this one (`Game.form_of`).
 
     It is called every turn; the result is ignored when the translated state gives it no move.
