@@ -14,16 +14,9 @@ from agentrl.advantages.utterance import twin_targets
 from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.learner.required import required
-<<<<<<< HEAD
 from agentrl.methods.by_turn import collected
 from agentrl.methods.utterance_critics import ArrayCritics, Turns, UtteranceCritics
-=======
-from agentrl.methods.by_turn import collected, transitions
-from agentrl.methods.networks import Embedding
-from agentrl.policies.actor_critic import Policy
->>>>>>> main
 from agentrl.streams import PerTurn
-from envs.environment import Environment
 
 PATH = "config.components.archer"
 
@@ -56,48 +49,16 @@ def stored(replay: Mapping[str, Any], place: jax.Array, new: Mapping[str, Any]):
 
     A transition is whole if its next observation was seen, or the episode terminated.
     """
-<<<<<<< HEAD
     return put(replay, place, new, new["acted"] & (new["over"] | new["seen"]))
 
 
 def critic_loss(
-    critics: UtteranceCritics, params: Any, slow: Any, turns: Turns, said: Any, gamma: float
-=======
-    size, known = replay["action"].shape[0], new["acted"] & (new["over"] | new["seen"])
-    number = jnp.cumsum(known) - 1
-    at = jnp.where(known & (number < size), (place + number) % size, size)  # dropped
-    put = lambda all_, x: all_.at[at].set(x, mode="drop")  # noqa: E731
-    return jax.tree.map(put, replay, dict(new)), (place + jnp.sum(known)) % size
-
-
-class Networks:
-    """Two critics of replies, Q f32[n, A, 2], and two of observations, V f32[n, 2]."""
-
-    def __init__(self, hidden: int, env: Environment):
-        self.env, self.actions = env, env.num_actions
-        self.q = Embedding(hidden, 2 * env.num_actions, env.num_codes)
-        self.v = Embedding(hidden, 2, env.num_codes)
-
-    def init(self, key: jax.Array) -> dict[str, chex.ArrayTree]:
-        example = jnp.zeros((1, *self.env.observation_shape), self.env.observation_dtype)
-        q, v = jax.random.split(key)
-        return {"q": self.q.init(q, example), "v": self.v.init(v, example)}
-
-    def values(self, params, observation: chex.ArrayTree, action: jax.Array):
-        """(Q f32[n, 2] of an action, V f32[n, 2])."""
-        q = self.q.apply(params["q"], observation).reshape(-1, self.actions, 2)
-        q = jnp.take_along_axis(q, action[:, None, None], axis=1)[:, 0]
-        return q, self.v.apply(params["v"], observation)
-
-
-def critic_loss(
-    networks: Networks,
+    critics: UtteranceCritics,
     params: chex.ArrayTree,
     slow: chex.ArrayTree,
-    turns: Mapping[str, Any],
-    drawn: jax.Array,
+    turns: Turns,
+    said: Any,
     gamma: float,
->>>>>>> main
 ) -> jax.Array:
     """sum_j of the mean over turns of (Q_j(o, u) - y_j)^2 and of (V_j(o) - Q'_j(o, u'))^2, f32[].
 
@@ -125,12 +86,7 @@ def drawn(replay: Turns, count: int, key: jax.Array) -> dict[str, Any]:
 
 
 def fitted(
-<<<<<<< HEAD
     critics: UtteranceCritics,
-=======
-    networks: Networks,
-    policy: Policy,
->>>>>>> main
     acting: chex.ArrayTree,
     transform: optax.GradientTransformation,
     value: Critics,

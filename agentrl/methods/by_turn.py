@@ -168,17 +168,13 @@ def returns_of(streams: Streams) -> jax.Array:
     return jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1)
 
 
-<<<<<<< HEAD
 def followed(streams: Streams) -> jax.Array:
     """Whether the same episode has a turn right after a turn, bool[N, T]."""
     follows = jnp.pad(streams.mask[:, 1:], ((0, 0), (0, 1)))
     return follows & streams.mask & ~ended(streams)
 
 
-def collected(rollout: Any, policy: Any, key: jax.Array) -> tuple[Streams, Rows]:
-=======
 def collected(rollout: Rollout, policy: AnyPolicy, key: jax.Array) -> tuple[Streams, Rows]:
->>>>>>> main
     """Shapes and types of a batch's streams, `bare`, and rows; nothing is computed."""
 
     def collect(key):
