@@ -208,13 +208,13 @@ def _episodes(run, state, batch):
         streams,
         rows,
         jax.jit(rollout.states)(state.params, state.rollout, keys_of(state)[1]),
-        _estimates(run, streams) | {_LABELS.get(estimator, estimator): credit.advantage.values},
+        _estimates(run, batch) | {_LABELS.get(estimator, estimator): credit.advantage.values},
         update=run.update,
     )
     return credit_cards.section(view, replaced)
 
 
-def _estimates(run, streams):
+def _estimates(run, batch):
     """Advantages of GRPO and GiGPO for the batch's turns, with the run's options where they
     apply."""
     import jax
@@ -225,11 +225,13 @@ def _estimates(run, streams):
     from agentrl.learner.function import Function, options_of
 
     recipe, estimates = recipe_of(run.config), {}
+    notes = {name: note.values for name, note in batch.notes.items()}
     options = recipe.estimator.options
     for label, function in (("GRPO", advantages.grpo), ("GiGPO", advantages.gigpo)):
         shared = {k: v for k, v in options.items() if k in options_of(function)}
         other = recipe._replace(estimator=Function(function, shared), carried=None)
-        credit = jax.jit(lambda s, other=other: credit_of(other, s, None, {}))(streams)
+        found = jax.jit(lambda s, n, other=other: credit_of(other, s, None, n))
+        credit = found(batch.streams, notes)
         estimates[label] = credit.advantage.values
     return estimates
 

@@ -16,7 +16,8 @@ def sheet(title, right, on=None, chosen=(), scores=(), **options):
 
 
 def test_shares_by_hand():
-    """Of three with rights: means 1/2, 1, 1/3; on: right, right, none; model: wrong, right, none."""
+    """Of three with rights: means 1/2, 1, 1/3; what went on is right, right, none; the model's
+    choice wrong, right, none."""
     given = [
         sheet("a", [True, False], 0, {"model": 1}),
         sheet("b", [True, True], 1, {"model": 0}),
