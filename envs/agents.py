@@ -51,6 +51,8 @@ class Agents:
     in_python: ClassVar[bool] = False
     # It is made around another environment, `base`: see `envs.wrappers`.
     wraps: ClassVar[bool] = False
+    # Of a wrapper: what stands before the name of an environment in Python that it is around.
+    hosted: ClassVar[str] = ""
     # The agents act one at a time (`mover`, `legal`).
     in_turns: ClassVar[bool] = False
     # Cooperative: rewards are the same for all agents, or their sum is the objective.
