@@ -61,10 +61,14 @@ def shares(sheets: Sequence[Sheet]) -> dict[str, np.ndarray]:
 
 def telling(sheets: Sequence[Sheet], count: int = 4) -> list[Sheet]:
     """At most `count` sheets, in their order: first those of right and wrong drafts, as many in
-    which a right one went on as in which a wrong one did, as far as there are."""
+    which a right one went on as in which a wrong one did, as far as there are. Where nobody knows
+    what is right, first those whose drafts differ.
+    """
 
     def kind(sheet: Sheet) -> int:
         right = [bool(draft.right) for draft in sheet.drafts]
+        if all(draft.right is None for draft in sheet.drafts):
+            return 1 if len({draft.text for draft in sheet.drafts}) > 1 else 2
         if all(right) or not any(right):
             return 2
         at = sheet.went_on
