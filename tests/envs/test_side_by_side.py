@@ -85,7 +85,7 @@ def test_a_selector_takes_one():
 
 
 def test_what_is_seen():
-    """Behind the team's own: three drafts one-hot among nine actions, which are there, selecting."""
+    """Behind the team's own: drafts one-hot among nine actions, which are there, whose turn."""
     for options, seen in (
         ({}, [(), (), ()]),
         ({"sees": True}, [(), (3,), (3, 5)]),
