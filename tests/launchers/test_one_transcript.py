@@ -4,7 +4,7 @@ import pytest
 import tiny
 from in_process import call_here
 
-from agentrl import advantages
+from agentrl import advantages, rollout
 from agentrl.config import env_section, section
 from agentrl.run import loop
 
@@ -13,7 +13,7 @@ WRAPPER = "envs.wrappers.OneTranscript"
 
 def config_of(where):
     sizes = {"updates": 1, "log_every": 1, "rollout__num_groups": 2, "rollout__group_size": 4}
-    policy = {"context__max_new_tokens": 8}
+    policy = {"context": section(rollout.contexts.whole, max_new_tokens=8)}
     if where == "graph":
         base = env_section("CheckedSum-v1", question="largest", terms=3)
         drawn = {"policy__constrained": True, "warm_start__updates": 0}
