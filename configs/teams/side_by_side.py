@@ -43,6 +43,6 @@ def get_config(variant: str = "selector") -> ml_collections.ConfigDict:
     config.log_every = 10
     config.expert.noise = 0.3
     config.evaluation.update(every=30, episodes=512)
-    # Rows are single turns.
-    config.learner.update(microbatch=96, lengths=1)
+    # Rows are single turns: 128 or 96 in a minibatch.
+    config.learner.update(microbatch=64 if variant == "selector" else 96, lengths=1)
     return config
