@@ -3,6 +3,7 @@
 Of the batch that its credit view plays.
 """
 
+import dataclasses
 from typing import Any
 
 # Episodes whose drafts are read.
@@ -46,19 +47,29 @@ def sheets_of(env: Any, env_params: Any, states: Any, title: str, scores: Any = 
 
     from agentrl.evaluation.sheets import Sheet, best_formed
 
-    found, before = [], -1
+    found, before, task = [], -1, ""
     for turn in range(jax.tree.leaves(states)[0].shape[0]):
         state = jax.tree.map(lambda x, turn=turn: x[turn], states)
         # Behind the end there is the last state again.
         drafts = env.drafts_of(state, env_params) if int(state.time) != before else ()
         before = int(state.time)
         if drafts:
-            found.append(Sheet(f"{title}, after turn {before}", tuple(drafts)))
+            found.append(Sheet(f"{title}, after turn {before}", tuple(drafts), task=task))
+        if drafts or turn == 0:
+            task = _drawn(env, env_params, state)
     if scores is None or len(found) != 1 or len(scores) != len(found[0].drafts):
         return found
     (sheet,) = found
     model = best_formed(scores, [draft.formed for draft in sheet.drafts])
-    return [Sheet(sheet.title, sheet.drafts, tuple(scores.tolist()), {"the reward model": model})]
+    chosen = {"the reward model": model}
+    return [dataclasses.replace(sheet, scores=tuple(scores.tolist()), chosen=chosen)]
+
+
+def _drawn(env: Any, env_params: Any, state: Any) -> str:
+    try:
+        return str(env.render(state, env_params))
+    except NotImplementedError:
+        return ""
 
 
 def replaced(run: Any, batch: Any) -> Any:

@@ -14,7 +14,8 @@ from agentrl.evaluation.statistics import Interval, mean_interval, paired_differ
 CHANGES = 6
 _SHARES = (
     "Right answers by way to choose, over {count}, with 95 % bootstrap intervals over them. "
-    '"Any draft" is the expected share of one drawn at random.'
+    '"Any draft" is the expected share of one drawn at random. Where it is not known of all drafts '
+    "whether they are right, the one that went on is counted, where it is known of that."
 )
 _ATTEMPTS = (
     "Attempts of update {update} at each of {tasks} tasks. Below are some of them; scores are the "
@@ -36,7 +37,7 @@ def section(sheets: Sequence[Sheet], *, noun: str, count: int = 4, table: bool =
         return Markup("")
     shown = telling(sheets, count)
     return join(
-        shares_table(shares(sheets), f"{len(sheets)} {noun}") if table else None,
+        shares_table(shares(sheets), noun) if table else None,
         [_sheet(sheet) for sheet in shown],
     )
 
@@ -56,10 +57,11 @@ def attempts(about: Mapping[str, Any], sheets: Sequence[Sheet], count: int = 4) 
     )
 
 
-def shares_table(found: Mapping[str, np.ndarray], over: str) -> Markup:
+def shares_table(found: Mapping[str, np.ndarray], noun: str) -> Markup:
     """A row per way to choose, of whether its choice is right, f64[S] each."""
     if not found:
         return Markup("")
+    over = f"{len(next(iter(found.values())))} {noun}"
     rows = [[name, _interval(float(x.mean()), mean_interval(x))] for name, x in found.items()]
     note = tag("p", _SHARES.format(count=over), class_="note")
     return join(stacked(["chosen by", "right (95 %)"], rows, ["", "n"]), note)

@@ -41,10 +41,15 @@ def best_formed(scores: Sequence[float], formed: Sequence[bool]) -> int:
 
 def shares(sheets: Sequence[Sheet]) -> dict[str, np.ndarray]:
     """Right (1) or not (0) per sheet f64[S], by way to choose: "any draft" in expectation, "went
-    on", every name in `chosen`, and "a right one if there is any". Sheets without rights are left
-    out.
+    on", every name in `chosen`, and "a right one if there is any".
+
+    Unless it is known of all drafts, only "went on" is counted, where it is known of that one.
     """
     known = [s for s in sheets if s.drafts and all(d.right is not None for d in s.drafts)]
+    if len(known) < len(sheets):
+        told = [s.drafts[s.went_on].right for s in sheets if s.went_on is not None]
+        told = [float(x) for x in told if x is not None]
+        return {"went on": np.array(told)} if told else {}
     if not known:
         return {}
     right = [[bool(d.right) for d in sheet.drafts] for sheet in known]
@@ -62,19 +67,18 @@ def shares(sheets: Sequence[Sheet]) -> dict[str, np.ndarray]:
 def telling(sheets: Sequence[Sheet], count: int = 4) -> list[Sheet]:
     """At most `count` sheets, in their order: first those of right and wrong drafts, as many in
     which a right one went on as in which a wrong one did, as far as there are. Where nobody knows
-    what is right, first those whose drafts differ.
+    what is right, those whose drafts differ count as the latter.
     """
 
     def kind(sheet: Sheet) -> int:
-        right = [bool(draft.right) for draft in sheet.drafts]
-        if all(draft.right is None for draft in sheet.drafts):
-            return 1 if len({draft.text for draft in sheet.drafts}) > 1 else 2
-        if all(right) or not any(right):
-            return 2
-        at = sheet.went_on
+        right, at = [draft.right for draft in sheet.drafts], sheet.went_on
         if at is None:
             at = next((i for i in reversed(list(sheet.chosen.values())) if i >= 0), None)
-        return 0 if at is not None and right[at] else 1
+        told = None if at is None else right[at]
+        if told is None:
+            return 1 if len({(draft.text, draft.right) for draft in sheet.drafts}) > 1 else 2
+        # Of two that are the same nothing is learnt.
+        return (0 if told else 1) if any(x is not told for x in right) else 2
 
     kinds = [kind(sheet) for sheet in sheets]
     good, bad, rest = ([i for i, k in enumerate(kinds) if k == which] for which in range(3))

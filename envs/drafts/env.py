@@ -323,13 +323,15 @@ class Drafts(SimultaneousGame):
         return jax.vmap(of)(self._agents).astype(jnp.int32)
 
     def render(self, state: DraftsState, params: DraftsParams) -> str:
-        """The numbers, and a line for each agent: what it wrote, and its grades."""
+        """The numbers, and a line for each agent: what it wrote, and its grades, if any."""
         lines = ["numbers " + " ".join(map(str, np.asarray(state.numbers)))]
         for notes, answers, grades in zip(state.notes, state.answers, state.grades, strict=True):
-            drafts = [
-                " ".join([*(str(n) for n in np.asarray(note) if n >= 0), f"-> {int(answer)}"])
-                for note, answer in zip(notes, answers, strict=True)
-            ]
+            parts = []
+            for note, answer in zip(np.asarray(notes), map(int, answers), strict=True):
+                written = [str(n) for n in note if n >= 0]
+                written += [f"-> {answer}"] if written or answer >= 0 else []
+                parts += [" ".join(written)] if written else []
             given = " ".join(str(g) for g in np.asarray(grades) if g >= 0)
-            lines.append(" | ".join([*drafts, f"grades {given}"]))
+            parts += [f"grades {given}"] if given else []
+            lines += [" | ".join(parts)] if parts else []
         return "\n".join(lines)

@@ -210,14 +210,22 @@ class SideBySide(Wrapper):
         return fingerprint((own, told))[None]
 
     def drafts_of(self, state: SideBySideState, params: WrapperParams) -> tuple[Draft, ...]:
-        """The drafts of a turn that has just been played; whether they are right is not known."""
+        """The drafts of a turn that has just been played. If it was the last one, those that are
+        the played one are right as far as the episode succeeded; of others that is not known."""
         names, picked = self.base.action_names, int(state.picked)
         if picked < 0:
             return ()
-        said = [names[a] if a < len(names) else f"action {a}" for a in map(int, state.last)]
+        ended = self.has_success and bool(self.base.is_terminated(state.base, params.base))
+        right = bool(self.is_success(state, params)) if ended else None
+        last = [int(action) for action in state.last]
         return tuple(
-            Draft(writer=f"draft {i + 1}", text=text, went_on=i == picked)
-            for i, text in enumerate(said)
+            Draft(
+                writer=f"draft {i + 1}",
+                text=names[action] if action < len(names) else f"action {action}",
+                right=right if action == last[picked] else None,
+                went_on=i == picked,
+            )
+            for i, action in enumerate(last)
         )
 
     def render(self, state: SideBySideState, params: WrapperParams) -> str:

@@ -58,6 +58,9 @@ def test_the_commonest_of_the_drafts_is_played():
     assert shown == [3, 6, 9] and drafts(env, params, states[9])[0] == ("draft 1", "say 5", True)
     assert int(states[3].base.base.answer) == 3 and int(states[9].base.base.answer) == 5
     assert bool(called(env, "is_success")(states[9], params))
+    # What the episode's end says is known of what was played, and of nothing else.
+    assert [d.right for d in env.drafts_of(states[3], params)] == [None] * 3
+    assert [d.right for d in env.drafts_of(states[9], params)] == [True, None, None]
 
 
 def test_ties_are_the_first_ones():

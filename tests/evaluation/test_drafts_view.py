@@ -24,14 +24,17 @@ def test_shares_by_hand():
         sheet("c", [False, True, False], None, {"model": -1}),
         sheet("d", [None, True], 1, {"model": 1}),
     ]
-    found = {name: x.tolist() for name, x in sheets.shares(given).items()}
+    found = {name: x.tolist() for name, x in sheets.shares(given[:3]).items()}
     assert found == {
         "any draft": [0.5, 1.0, pytest.approx(1 / 3)],
         "went on": [1.0, 1.0, 0.0],
         "model": [0.0, 1.0, 0.0],
         "a right one if there is any": [1.0, 1.0, 1.0],
     }
-    assert sheets.shares([given[3]]) == {} == sheets.shares([])
+    # Of d nobody knows one draft; what went on is told of a, b and d.
+    (only,) = sheets.shares(given).items()
+    assert only[0] == "went on" and only[1].tolist() == [1.0, 1.0, 1.0]
+    assert sheets.shares([sheet("e", [None, None], 0)]) == {} == sheets.shares([])
 
 
 def test_the_telling_ones_are_shown():
@@ -49,6 +52,9 @@ def test_the_telling_ones_are_shown():
     # Where nothing went on, the last way to choose decides.
     attempts = [sheet("x", mixed, None, {"any": 0, "verifier": 1}), sheet("y", mixed, 0)]
     assert [s.title for s in sheets.telling(attempts, 1)] == ["y"]
+    # A wrong one that went on beside others of which nothing is known, before one beside its like.
+    given = [sheet("alike", [False, False], 0), sheet("unknown", [False, None], 0)]
+    assert [s.title for s in sheets.telling(given, 1)] == ["unknown"]
 
 
 def test_the_first_of_the_best_formed():

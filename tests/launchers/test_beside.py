@@ -101,7 +101,34 @@ def test_the_drafts_are_those_that_the_states_hold():
     assert (one.text, other.text) == (f"note {wrong}, answer {wrong}", f"note 2, answer {right}")
     assert (one.grades, other.grades) == ((1.0,), (3.0,))
     assert not one.right and other.right and other.went_on and not one.went_on
+    assert sheet.task == f"numbers {right}"
     assert sheet.chosen == {"the reward model": 0} and sheet.title == "episode 0, after turn 3"
+
+
+def test_drafts_turn_by_turn():
+    """Of a wrapper: a sheet for each turn that was played, with what it was about."""
+    game = {"name": "CheckedSum-v1", "question": "largest", "terms": 2, "max_steps_in_episode": 9}
+    inner = {"name": "envs.wrappers.OneTranscript", "base": game}
+    env, params = make("envs.wrappers.SideBySide", base=inner, drafts=2)
+    state = env.initial(jax.random.key(0), params)
+    largest = int(env.base.base.solution(state.base.base))
+    wrong, step = (largest + 1) % 7, jax.jit(env.step_env)
+    said = [f"say {wrong}", "say 0", "reject", "zzz", "approve", f"say {largest}", f"say {wrong}"]
+    states = [state]
+    for word in said:
+        action = env.action_names.index(word) if word in env.action_names else -1
+        states.append(step(jax.random.key(1), states[-1], action, params)[1])
+    stacked = jax.device_get(jax.tree.map(lambda *x: np.stack(x), *states))
+    sheets = beside.sheets_of(env, params, stacked, "episode 3")
+    assert [s.title for s in sheets] == [f"episode 3, after turn {n}" for n in (2, 5, 7)]
+    assert [[d.text for d in s.drafts] for s in sheets] == [
+        said[:2],
+        ["reject", "approve"],
+        said[5:],
+    ]
+    assert [s.drafts[0].right for s in sheets] == [None, None, True]
+    assert sheets[0].task.endswith("= none? (answer 0)")
+    assert sheets[1].task.endswith(f"= {wrong}? (answer 1)")
 
 
 def test_plans_that_were_replaced(tmp_path):
