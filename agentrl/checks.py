@@ -7,9 +7,12 @@ import difflib
 import math
 import numbers
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
 
 # Numbers that differ by less, relative to their size, count as equal: sums of the same float32
 # numbers in another order differ by a few units in the last place.
@@ -93,7 +96,7 @@ def check_number(name: str, given: Any) -> None:
 
 def check_streams(
     function: str,
-    mask: Any,
+    mask: "ArrayLike",
     *,
     numbers: Mapping[str, Any] | None = None,
     flags: Mapping[str, Any] | None = None,
@@ -132,7 +135,9 @@ def check_streams(
             _refuse(function, name, array, f"[{shape[0]}, {shape[1]}, K], the shape of mask first")
 
 
-def check_runs(function: str, mask: Any, runs: Any, partners: Iterable[int] = ()) -> None:
+def check_runs(
+    function: str, mask: "ArrayLike", runs: "ArrayLike", partners: Iterable[int] = ()
+) -> None:
     """Refuses `Streams.runs` of other shapes, and numbers of partners that it does not have.
 
     Raises:
@@ -150,9 +155,9 @@ def check_runs(function: str, mask: Any, runs: Any, partners: Iterable[int] = ()
 
 def check_rows(
     function: str,
-    loss_mask: Any,
-    stream: Any,
-    turn: Any,
+    loss_mask: "ArrayLike",
+    stream: "ArrayLike",
+    turn: "ArrayLike",
     *,
     numbers: Mapping[str, Any] | None = None,
 ) -> None:
@@ -179,7 +184,7 @@ def check_rows(
             _refuse(function, name, array, f"{whole}, the shape of loss_mask")
 
 
-def check_returned(function: str, given: Any, like: Any, meaning: str) -> None:
+def check_returned(function: str, given: "ArrayLike", like: "ArrayLike", meaning: str) -> None:
     """Refuses what a function returned unless it has the shape of the array `like`.
 
     Raises:
@@ -192,10 +197,10 @@ def check_returned(function: str, given: Any, like: Any, meaning: str) -> None:
         )
 
 
-def _dtype(array: Any) -> np.dtype:
+def _dtype(array: "ArrayLike") -> np.dtype:
     return array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype
 
 
-def _refuse(function: str, name: str, array: Any, expected: str) -> None:
+def _refuse(function: str, name: str, array: "ArrayLike", expected: str) -> None:
     given = f"{_dtype(array)}{list(np.shape(array))}"
     raise ValueError(f"{function}: {name} is {given}; expected {expected}")

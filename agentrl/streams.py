@@ -78,7 +78,7 @@ class Streams(struct.PyTreeNode):
     first_state: chex.ArrayTree | None = None
 
 
-def fields_of(structure: Any) -> dict[str, Any]:
+def fields_of(structure: "Streams | Rows") -> dict[str, Any]:
     """The fields of streams or rows that are filled, by name."""
     fields = {name: getattr(structure, name) for name in structure.__dataclass_fields__}
     return {name: value for name, value in fields.items() if value is not None}
@@ -226,7 +226,7 @@ class PerPosition(struct.PyTreeNode):
 class Shared(struct.PyTreeNode):
     """A number, or any arrays, that all turns and positions share."""
 
-    values: Any
+    values: chex.ArrayTree
 
 
 # What an annotation gives by name. Types tell the three apart: shapes [N, T] and [R, L] may be the

@@ -250,6 +250,25 @@ class Environment(Agents):
         """Which agents choose an action now, bool[num_agents]; the others' is ignored."""
         return jnp.ones(self.num_agents, bool)
 
+    def side_of(self, state: EnvState, params: EnvParams) -> jax.Array:
+        """Index into `sides` of each seat's side, i32[A]; constant during an episode.
+
+        By default the sides of `one_team` are its roles: one can learn beside another player, and
+        all win together.
+        """
+        if self.one_team and len(self.sides) == self.num_roles:
+            return jnp.asarray(self.roles_of_seats, jnp.int32)
+        raise NotImplementedError(f"{self.name} has no sides")
+
+    def belief_question(self, state: EnvState, params: EnvParams) -> tuple[jax.Array, jax.Array]:
+        """Which agents are asked for their belief now, bool[A], and the true answer, i32[].
+
+        Only members of the first of the `sides` are asked; the other sides benefit if they are
+        wrong. For simultaneous games: in turn-based ones the policy is not evaluated for every
+        agent at every turn. Training may use the answer; no player sees it.
+        """
+        raise NotImplementedError(f"{self.name} has no belief question")
+
     def legal_actions(self, state: EnvState, params: EnvParams) -> jax.Array:
         """Legal actions of each agent, bool[num_agents, num_actions]."""
         return self.legal(state, params)[None]

@@ -124,25 +124,6 @@ class Game(Environment):
         """Who has won in an ended game, bool[A]; all False for a draw. It may be several seats."""
         raise self.undefined("won")
 
-    def side_of(self, state: GameState, params: GameParams) -> jax.Array:
-        """Index into `sides` of each seat's side, i32[A]; constant during an episode.
-
-        By default the sides of `one_team` are its roles: one can learn beside another player, and
-        all win together.
-        """
-        if self.one_team and len(self.sides) == self.num_roles:
-            return jnp.asarray(self.roles_of_seats, jnp.int32)
-        raise NotImplementedError(f"{self.name} has no sides")
-
-    def belief_question(self, state: GameState, params: GameParams) -> tuple[jax.Array, jax.Array]:
-        """Which agents are asked for their belief now, bool[A], and the true answer, i32[].
-
-        Only members of the first of the `sides` are asked; the other sides benefit if they are
-        wrong. For simultaneous games: in turn-based ones the policy is not evaluated for every
-        agent at every turn. Training may use the answer; no player sees it.
-        """
-        raise NotImplementedError(f"{self.name} has no belief question")
-
     def result_of(self, state: GameState, params: GameParams) -> tuple[jax.Array, jax.Array]:
         """What an attempt came to, u32[], equal numbers for equal results, and whether there is a
         result, bool[]: for choosing among several attempts."""

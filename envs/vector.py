@@ -7,6 +7,7 @@ More important there is a small state, a few scalars or packed words per episode
 `envs.sokoban.rules.Board`.)
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import chex
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from envs.agents import AgentViews
+from envs.environment import Environment, EnvParams
 
 
 class Starts(struct.PyTreeNode):
@@ -24,12 +26,12 @@ class Starts(struct.PyTreeNode):
     state: chex.ArrayTree
 
 
-def draw(env: Any, params: Any, keys: jax.Array) -> Starts:
+def draw(env: Environment, params: EnvParams, keys: jax.Array) -> Starts:
     """Draws one task per key, keys [P]. Equal keys give equal tasks."""
     return Starts(*jax.vmap(env.reset_env, in_axes=(0, None))(keys, params))
 
 
-def tasks_ahead(env: Any, batch: int) -> int:
+def tasks_ahead(env: Environment, batch: int) -> int:
     """Default number of tasks that a segment of `batch` episodes draws ahead; 0: one per restart.
 
     If drawing a task is costly: an eighth of the batch, but at least 256 or the whole batch. A
@@ -40,7 +42,7 @@ def tasks_ahead(env: Any, batch: int) -> int:
 
 
 def step(
-    env: Any, params: Any, key: jax.Array, state: chex.ArrayTree, action: jax.Array
+    env: Environment, params: EnvParams, key: jax.Array, state: chex.ArrayTree, action: jax.Array
 ) -> tuple[chex.ArrayTree, chex.ArrayTree, jax.Array, jax.Array, jax.Array, dict[str, jax.Array]]:
     """One step of B episodes without reset.
 
@@ -61,11 +63,11 @@ class World(NamedTuple):
     batched: params have a leading axis of B, one set of parameters per episode.
     """
 
-    env: Any
-    params: Any
+    env: Environment
+    params: EnvParams
     batched: bool = False
 
-    def vmap(self, method: Any) -> Any:
+    def vmap(self, method: Callable[..., Any]) -> Callable[..., Any]:
         """A method (..., params) of the environment over B episodes, without params."""
 
         def over(*args):

@@ -77,7 +77,7 @@ def _functions(package: str, wanted: set[str]) -> Iterator[Callable]:
             for function in vars(home).values()
             if inspect.isfunction(function)
             and function.__module__ == home.__name__
-            and inspect.get_annotations(function, eval_str=True).get("return") is Component
+            and inspect.get_annotations(function).get("return") is Component
         ]
     else:
         found = [getattr(module, name) for name in dir(module) if not name.startswith("_")]

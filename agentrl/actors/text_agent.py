@@ -137,7 +137,7 @@ class TextAgent:
         point = memory.replace(transcript=None, cache=memory.cache.length)
         return point, (memory.transcript, memory.cache)
 
-    def join(self, point: Memory, past: Any) -> Memory:
+    def join(self, point: Memory, past: chex.ArrayTree) -> Memory:
         """`Actor.join`. Slots and pieces behind the point are not read, and overwritten."""
         if past is None:
             return point

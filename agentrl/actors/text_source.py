@@ -4,7 +4,6 @@ Letters: as in `agentrl.actors.text_agent`.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import chex
 import jax
@@ -22,6 +21,7 @@ from agentrl.actors.types import Actor, Decision, View
 from agentrl.policies import codec as codecs
 from agentrl.policies.generation import Generated
 from agentrl.policies.language import LanguagePolicy
+from envs.environment import Environment, EnvParams, EnvState
 from envs.text import parse
 from envs.vector import World
 
@@ -242,9 +242,11 @@ def _foreseen(policy: LanguagePolicy, world: World) -> int:
     return max(1, min(policy.grammar.max_actions, world.env.foresees))
 
 
-def foreseen_commands(env: Any, state: Any, params: Any, most: int) -> jax.Array:
+def foreseen_commands(env: Environment, state: EnvState, params: EnvParams, most: int) -> jax.Array:
     """The expert's next commands, as far as it foresees them, with `||` in between: fragments."""
-    separator = env.view.lexicon.index("||")
+    lexicon = env.view.lexicon
+    assert isinstance(lexicon, tuple)  # as a view keeps it
+    separator = lexicon.index("||")
 
     def write(carry, _):
         state, going = carry

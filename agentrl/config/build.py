@@ -23,6 +23,7 @@ from agentrl.learner.objective import Term
 from agentrl.learner.optimizer import check_options
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase, make_batches, make_train
+from agentrl.learner.update import Batch
 from agentrl.policies.scoring import split
 from agentrl.rollout import Rollout, several
 from agentrl.rollout.runner import only_seed
@@ -52,7 +53,7 @@ class Experiment(NamedTuple):
     components: Mapping[str, Component]
     selection: Selection | None
     phases: tuple[tuple[Phase, Callable[[TrainState], tuple[TrainState, Metrics]]], ...]
-    batches: Callable[[TrainState], Any]
+    batches: Callable[[TrainState], dict[str, Batch]]
 
     def init(self, seed: jax.Array) -> TrainState:
         """The state before the first update, of a seed i32[]."""

@@ -1,13 +1,18 @@
 """Sections of environments, and the environments that they make."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import chex
 import ml_collections
 
 import envs
 from agentrl.config.bind import check_keys, path_of
 from envs.registry import in_python
+
+if TYPE_CHECKING:
+    from envs.environment import Environment
+    from envs.hosted import Hosted
 
 
 def env_section(name: str | type, **values: Any) -> ml_collections.ConfigDict:
@@ -58,7 +63,9 @@ def env_sections(*sections: ml_collections.ConfigDict) -> ml_collections.ConfigD
     return together
 
 
-def environments(section: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def environments(
+    section: Mapping[str, Any],
+) -> dict[str, tuple["Environment | Hosted", chex.ArrayTree]]:
     """The environments of a section by name, (env, params) each; see `env_sections`.
 
     Raises:

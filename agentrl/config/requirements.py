@@ -171,7 +171,13 @@ def _filler(name: str) -> str:
     )
 
 
-def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
+def _check_use(
+    config: ml_collections.ConfigDict,
+    setup: Setup,
+    terms: Mapping[str, Term],
+    recipe: Recipe,
+    components: Mapping[str, Component],
+) -> None:
     """ValueError for what is computed and read by nothing."""
     policy, provides = setup.policy, setup.rollout.provides
     if "value" in provides and recipe.value is None:
@@ -210,7 +216,9 @@ def _check_use(config, setup: Setup, terms, recipe: Recipe, components) -> None:
     _check_adapters(config, policy, max(setup.rollout.roles, speakers))
 
 
-def _check_questions(config, policy, terms) -> None:
+def _check_questions(
+    config: ml_collections.ConfigDict, policy: "AnyPolicy", terms: Mapping[str, Term]
+) -> None:
     """ValueError where a language policy is asked and nothing learns from it, or the reverse."""
     asked = bool(config.rollout.get("question", ""))
     for name, term in terms.items():
@@ -242,7 +250,7 @@ def _critic(config: ml_collections.ConfigDict) -> tuple[str, str]:
     )
 
 
-def _check_adapters(config, policy: "AnyPolicy", played: int) -> None:
+def _check_adapters(config: ml_collections.ConfigDict, policy: "AnyPolicy", played: int) -> None:
     """played: roles of the streams, or those that write one transcript."""
     roles = policy.adapters.roles
     if roles > 1 and roles != played:

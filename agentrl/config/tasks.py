@@ -83,7 +83,7 @@ def context_of(config: ml_collections.ConfigDict) -> "Context | None":
     return context.function(**context.options)
 
 
-def _sampler_of(config: ml_collections.ConfigDict, taken: bool) -> Callable[..., Any]:
+def _sampler_of(config: ml_collections.ConfigDict, taken: bool) -> starts.Sampler:
     """Which tasks are played: (key, count, given) -> (task keys, parameters or None).
 
     Raises:
@@ -100,7 +100,8 @@ def _sampler_of(config: ml_collections.ConfigDict, taken: bool) -> Callable[...,
 
 
 def _policy_by_role(
-    config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]
+    config: ml_collections.ConfigDict,
+    made: Mapping[str, tuple["Environment | Hosted", chex.ArrayTree]],
 ) -> Policy:
     """A network per role, from `roles_section`."""
     ((env, _),) = made.values()
@@ -136,7 +137,7 @@ def _kind_of(function: Callable) -> str:
     return "language" if first == "view" else "arrays"
 
 
-def _made(label: str, one: Function, kind: str, *given: Any) -> Any:
+def _made(label: str, one: Function, kind: str, *given: Any) -> "Policy | LanguagePolicy":
     """The policy of a section, from what is given by position.
 
     Raises:
@@ -165,7 +166,10 @@ def _made(label: str, one: Function, kind: str, *given: Any) -> Any:
     return policy
 
 
-def make_policy(config: ml_collections.ConfigDict, made: Mapping[str, tuple[Any, Any]]) -> Any:
+def make_policy(
+    config: ml_collections.ConfigDict,
+    made: Mapping[str, tuple["Environment | Hosted", chex.ArrayTree]],
+) -> "Policy | LanguagePolicy":
     """The policy of the first environment, with the words of all."""
     if "roles" in config.policy:
         return _policy_by_role(config, made)
@@ -220,7 +224,13 @@ def evaluation_of(
     return opponent_named(name, env, env_params), None if side == "none" else side
 
 
-def _make_evaluate(policy, rollout, env, env_params, config) -> Callable[..., play.Outcomes]:
+def _make_evaluate(
+    policy: "Policy | LanguagePolicy",
+    rollout: Rollout,
+    env: "Environment | Hosted",
+    env_params: chex.ArrayTree,
+    config: ml_collections.ConfigDict,
+) -> Callable[..., play.Outcomes]:
     opponent, side = evaluation_of(config, env, env_params, rollout)
 
     at_once = config.evaluation.at_once

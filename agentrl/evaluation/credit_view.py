@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import chex
 import jax
@@ -11,6 +10,7 @@ import numpy as np
 from agentrl import advantages
 from agentrl.evaluation.call_tree import callers, course
 from agentrl.streams import Rows, Streams
+from envs.environment import Environment, EnvParams
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,8 +106,8 @@ def per_turn(values: jax.Array, rows: Rows, shape: tuple[int, int]) -> np.ndarra
 
 
 def view(
-    env: Any,
-    env_params: Any,
+    env: Environment,
+    env_params: EnvParams,
     streams: Streams,
     rows: Rows,
     states: chex.ArrayTree,

@@ -14,6 +14,7 @@ from agentrl.evaluation.markup import Markup, tag
 from agentrl.rollout.types import Seating
 from agentrl.rollout.unroll import fresh, unroll
 from envs.vector import World
+from envs.volleyball.env import PlanarVolleyball, Volleyball, VolleyballParams
 from envs.volleyball.rules import STEP_SECONDS, Court
 
 # Width of a picture in units; metres shown around the court, and above the ground.
@@ -37,7 +38,12 @@ class Flight:
     end: str
 
 
-def record(players: Sequence[Actor], env: Any, env_params: Any, key: jax.Array) -> Flight:
+def record(
+    players: Sequence[Actor],
+    env: Volleyball | PlanarVolleyball,
+    env_params: VolleyballParams,
+    key: jax.Array,
+) -> Flight:
     """Plays one match, player i as team i.
 
     env: `envs.volleyball.env.Volleyball` or `PlanarVolleyball`. key: for the task and all

@@ -1,7 +1,7 @@
 """Whole episodes on a fixed set of tasks, with any actor."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,11 @@ from agentrl.rollout.results import play_results
 from agentrl.rollout.seating import first_of_teams, seat_side, seat_teams
 from agentrl.rollout.starts import task_keys as task_keys
 from agentrl.streams import Streams
+from envs.environment import Environment, EnvParams
 from envs.vector import World
+
+if TYPE_CHECKING:
+    from envs.hosted import Hosted
 
 
 class Outcomes(NamedTuple):
@@ -25,7 +29,7 @@ class Outcomes(NamedTuple):
     success: jax.Array
 
 
-def kinds(env: Any, env_params: Any, keys: jax.Array) -> jax.Array:
+def kinds(env: Environment, env_params: EnvParams, keys: jax.Array) -> jax.Array:
     """Index into the environment's `kinds` of each key's task, i32[E]; -1 for none."""
 
     @jax.jit
@@ -73,7 +77,7 @@ def of_streams(streams: Streams, firsts: Sequence[int], agents: int) -> Outcomes
     )
 
 
-def opponent_of(env: Any) -> Actor | None:
+def opponent_of(env: "Environment | Hosted") -> Actor | None:
     """Random legal play, the opponent in evaluation.
 
     None for cooperative games, and for environments in Python, which have no random play.
@@ -84,8 +88,8 @@ def opponent_of(env: Any) -> Actor | None:
 
 def play(
     actor: Actor,
-    env: Any,
-    env_params: Any,
+    env: Environment,
+    env_params: EnvParams,
     keys: jax.Array,
     key: jax.Array,
     opponent: Actor | None = None,

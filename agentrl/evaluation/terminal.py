@@ -5,7 +5,6 @@ could write.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +12,7 @@ import numpy as np
 
 from agentrl.actors.types import Actor
 from agentrl.players.scripted import view_of
+from envs.environment import Environment, EnvParams
 from envs.text import join, make_grammar, parse
 from envs.vector import World
 
@@ -21,8 +21,8 @@ _SHOWN = 12
 
 
 def play(
-    env: Any,
-    params: Any,
+    env: Environment,
+    params: EnvParams,
     seats: Sequence[tuple[str, Actor | None]],
     key: jax.Array,
     *,
@@ -148,7 +148,7 @@ def steps_text(turns: int) -> str:
     return "1 step" if turns == 1 else f"{turns} steps"
 
 
-def outcome_text(env: Any, info: dict, terminated: bool, titles: Sequence[str]) -> str:
+def outcome_text(env: Environment, info: dict, terminated: bool, titles: Sequence[str]) -> str:
     """How an episode ended, in a few words: success, who won or broke the rules, or that time is
     up.
 

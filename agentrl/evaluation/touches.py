@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +14,7 @@ from agentrl.evaluation.markup import Markup, join, table, tag
 from agentrl.rollout.types import Seating
 from agentrl.rollout.unroll import fresh, unroll
 from envs.vector import World
+from envs.volleyball.env import Volleyball, VolleyballParams
 from envs.volleyball.rules import Court
 
 _TURNS = ("serve", "first", "second", "third")
@@ -61,7 +61,12 @@ class Touches:
 
 
 def record(
-    players: Sequence[Actor], env: Any, env_params: Any, key: jax.Array, *, matches: int
+    players: Sequence[Actor],
+    env: Volleyball,
+    env_params: VolleyballParams,
+    key: jax.Array,
+    *,
+    matches: int,
 ) -> tuple[Touches, Touches]:
     """Plays matches, player i as team i, and counts the touches of both teams.
 

@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import chex
 import jax
 
+from agentrl.rollout.types import Rollout
 from agentrl.streams import Note, PerTurn, Rows, Shared, Streams
 
 if TYPE_CHECKING:
+    from agentrl.actors import contexts
     from agentrl.learner.credit import Credit
+    from agentrl.learner.state import TrainState
+    from agentrl.policies.actor_critic import Policy
+    from agentrl.policies.language import LanguagePolicy
+    from envs.environment import Environment
+    from envs.hosted import Hosted
 
 Metrics = Mapping[str, jax.Array]  # totals and weights, f32[2] each
 
@@ -29,9 +36,9 @@ class Setup(NamedTuple):
     read. context: of a language policy.
     """
 
-    envs: Mapping[str, tuple[Any, Any]]
-    policy: Any
-    rollout: Any
+    envs: Mapping[str, tuple["Environment | Hosted", chex.ArrayTree]]
+    policy: "Policy | LanguagePolicy"
+    rollout: Rollout
     seed: int
     num_seeds: int
     updates: tuple[int, int]
@@ -39,7 +46,7 @@ class Setup(NamedTuple):
     microbatch: int | None
     lengths: int = 1
     reads: frozenset[str] = frozenset()
-    context: Any = None
+    context: "contexts.Context | None" = None
 
 
 class InitInputs(NamedTuple):
@@ -118,7 +125,7 @@ class UpdateResult(NamedTuple):
     before its first step.
     """
 
-    before: Any
+    before: "TrainState"
     params: chex.ArrayTree | None = None
     trained: chex.ArrayTree | None = None
     streams: Streams | None = None

@@ -1,11 +1,14 @@
 """Minibatches: rows of several sources dealt out, units of rows kept together."""
 
-from typing import Any
+from typing import TypeVar
 
+import chex
 import jax
 import jax.numpy as jnp
 
 from agentrl.devices.placement import along_data
+
+RowTree = TypeVar("RowTree", bound=chex.ArrayTree)
 
 
 def check_minibatches(source: str, rows: int, minibatches: int, unit: int) -> None:
@@ -47,7 +50,7 @@ def shuffled_rows(
     return order
 
 
-def take_rows(example: Any, order: jax.Array | None) -> Any:
+def take_rows(example: RowTree, order: jax.Array | None) -> RowTree:
     """The rows of these numbers i32[...], or all of them."""
     if order is None:
         return example

@@ -12,7 +12,7 @@ own: the positions that it is averaged over.
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import chex
 import jax
@@ -25,6 +25,9 @@ from agentrl.learner.function import Function
 from agentrl.learner.totals import sums
 from agentrl.losses.aggregation import Aggregation
 from agentrl.streams import Rows, fields_of
+
+if TYPE_CHECKING:
+    from agentrl.policies.protocol import AnyPolicy
 
 # The positions that a policy produced and is trained on.
 POSITIONS = "loss_mask"
@@ -147,7 +150,7 @@ def with_weights(
 
 
 def make_loss(
-    policy: Any,
+    policy: "AnyPolicy",
     terms: Mapping[str, Term],
     *,
     shared: Mapping[str, Any],

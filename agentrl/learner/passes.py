@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import chex
 import jax
@@ -10,6 +10,9 @@ import jax.numpy as jnp
 
 from agentrl.devices.placement import along_data
 from agentrl.streams import Rows, length_up_to
+
+if TYPE_CHECKING:
+    from agentrl.policies.protocol import AnyPolicy
 
 # The shortest compiled length and the ratio of two neighbouring ones, unless more of them are
 # asked for: a pass over rows that are as long as half the compiled length wastes half of it.
@@ -69,7 +72,7 @@ class _Passes:
 def gradients(
     loss_of: Callable[[chex.ArrayTree, Any], tuple[jax.Array, Any]],
     params: chex.ArrayTree,
-    batch: Any,
+    batch: chex.ArrayTree,
     length: jax.Array,
     *,
     longest: int,
@@ -118,7 +121,7 @@ def gradients(
 
 
 def log_probs(
-    policy: Any,
+    policy: "AnyPolicy",
     params: chex.ArrayTree,
     rows: Rows,
     microbatch: int | None,

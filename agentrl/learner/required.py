@@ -1,9 +1,49 @@
 """What a component requires of a run: one check, whose error says what is missing."""
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal, overload
+
+import chex
 
 from agentrl.learner.component import Setup
 from agentrl.policies.protocol import KINDS
+
+if TYPE_CHECKING:
+    from envs.environment import Environment, EnvParams
+    from envs.hosted import Hosted
+
+
+@overload
+def required(
+    setup: Setup,
+    component: str,
+    policy: Literal["arrays", "language"] | None,
+    *members: str,
+    in_graph: Literal[True],
+    example: str = ...,
+    one_agent: bool = ...,
+    one_environment: bool = ...,
+    discrete: bool = ...,
+    without_memory: bool = ...,
+    critic: bool = ...,
+    whole_episodes: bool = ...,
+) -> tuple["Environment", "EnvParams"]: ...
+
+
+@overload
+def required(
+    setup: Setup,
+    component: str,
+    policy: Literal["arrays", "language"] | None,
+    *members: str,
+    example: str = ...,
+    one_agent: bool = ...,
+    one_environment: bool = ...,
+    discrete: bool = ...,
+    in_graph: bool = ...,
+    without_memory: bool = ...,
+    critic: bool = ...,
+    whole_episodes: bool = ...,
+) -> tuple["Environment | Hosted", chex.ArrayTree]: ...
 
 
 def required(
@@ -19,7 +59,7 @@ def required(
     without_memory: bool = False,
     critic: bool = False,
     whole_episodes: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple["Environment | Hosted", chex.ArrayTree]:
     """The (first) environment of a run that a component can learn in, and its params.
 
     Args:

@@ -19,6 +19,7 @@ from agentrl.learner.optimizer import UpdateOptions
 from agentrl.learner.passes import gradients
 from agentrl.learner.state import new_if
 from agentrl.learner.totals import Totals, summed, totals
+from agentrl.policies.protocol import AnyPolicy
 from agentrl.policies.scoring import join, split
 from agentrl.streams import (
     PerPosition,
@@ -30,6 +31,9 @@ from agentrl.streams import (
     length_up_to,
     turn_starts,
 )
+
+# {source: the numbers of the rows of a minibatch; None: all of them}
+Orders = Mapping[str, jax.Array | None]
 
 
 class Batch(NamedTuple):
@@ -49,7 +53,7 @@ class Batch(NamedTuple):
 class _Step(NamedTuple):
     """Constants of every gradient step of an update."""
 
-    policy: Any
+    policy: AnyPolicy
     terms: Mapping[str, Mapping[str, Term]]
     weights: Mapping[str, Any]
     frozen: chex.ArrayTree
@@ -58,7 +62,7 @@ class _Step(NamedTuple):
 
 
 def update(
-    policy: Any,
+    policy: AnyPolicy,
     learner: Learner,
     params: chex.ArrayTree,
     opt_state: chex.ArrayTree,
@@ -164,7 +168,7 @@ def _metrics(step: _Step, terms: Mapping[str, Term], per_step: Totals, within: j
     return metrics
 
 
-def _unless_stopped(on_rows: Callable[..., tuple[tuple, Totals]], carry: tuple, orders: Any):
+def _unless_stopped(on_rows: Callable[..., tuple[tuple, Totals]], carry: tuple, orders: Orders):
     """on_rows(carry, orders), computed while the update goes on: metrics are of these steps."""
 
     def skipped(carry, orders):
@@ -179,11 +183,15 @@ def _unless_stopped(on_rows: Callable[..., tuple[tuple, Totals]], carry: tuple, 
     return jax.lax.cond(finite & within, on_rows, skipped, carry, orders)
 
 
-def _stepped(step: _Step, transform, units: Mapping[str, int], examples, carry, orders):
-    """One optimizer step on a minibatch of each source: (carry, Totals of metrics).
-
-    orders: {source: the numbers of its rows, or None for all}.
-    """
+def _stepped(
+    step: _Step,
+    transform: optax.GradientTransformation,
+    units: Mapping[str, int],
+    examples: Mapping[str, Example],
+    carry: tuple,
+    orders: Orders,
+) -> tuple[tuple, Totals]:
+    """One optimizer step on a minibatch of each source: (carry, Totals of metrics)."""
     params, opt_state, finite, within = carry
     examples = {name: take_rows(x, orders[name]) for name, x in examples.items()}
     parts = [_of_source(step, name, units[name], params, x) for name, x in examples.items()]
@@ -214,7 +222,7 @@ def _stepped(step: _Step, transform, units: Mapping[str, int], examples, carry, 
     return (*new, finite, within), totals(metrics)
 
 
-def _of_source(step: _Step, source: str, unit: int, params, example: Example):
+def _of_source(step: _Step, source: str, unit: int, params: chex.ArrayTree, example: Example):
     """(loss, metrics, gradients, number of values that the loss is made of) of a source's part of a
     minibatch.
 

@@ -15,7 +15,9 @@ from agentrl.learner.component import Component, Setup
 from agentrl.learner.required import required
 from agentrl.methods.by_turn import collected, transitions
 from agentrl.methods.networks import Embedding
+from agentrl.policies.actor_critic import Policy
 from agentrl.streams import PerTurn
+from envs.environment import Environment
 
 
 class Critics(struct.PyTreeNode):
@@ -46,7 +48,7 @@ def stored(replay: Mapping[str, Any], place: jax.Array, new: Mapping[str, Any]):
 class Networks:
     """Two critics of replies, Q f32[n, A, 2], and two of observations, V f32[n, 2]."""
 
-    def __init__(self, hidden: int, env: Any):
+    def __init__(self, hidden: int, env: Environment):
         self.env, self.actions = env, env.num_actions
         self.q = Embedding(hidden, 2 * env.num_actions, env.num_codes)
         self.v = Embedding(hidden, 2, env.num_codes)
@@ -64,7 +66,12 @@ class Networks:
 
 
 def critic_loss(
-    networks: Networks, params: Any, slow: Any, turns: Mapping[str, Any], drawn: jax.Array, gamma
+    networks: Networks,
+    params: chex.ArrayTree,
+    slow: chex.ArrayTree,
+    turns: Mapping[str, Any],
+    drawn: jax.Array,
+    gamma: float,
 ) -> jax.Array:
     """Mean over turns of sum_j (Q_j(o, u) - y_j)^2 + (V_j(o) - Q'_j(o, drawn))^2, f32[].
 
@@ -82,7 +89,7 @@ def critic_loss(
 
 def fitted(
     networks: Networks,
-    policy: Any,
+    policy: Policy,
     acting: chex.ArrayTree,
     transform: optax.GradientTransformation,
     value: Critics,

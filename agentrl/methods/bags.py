@@ -4,7 +4,7 @@ The four models of Early et al. (2022), https://arxiv.org/abs/2205.15367, and wh
 """
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import chex
 import flax.linen as nn
@@ -63,7 +63,9 @@ class _Remember(nn.Module):
     memory: int
 
     @nn.compact
-    def __call__(self, carry: Any, turn: Any) -> Any:
+    def __call__(
+        self, carry: tuple[jax.Array, jax.Array], turn: tuple[jax.Array, jax.Array]
+    ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
         seen, there = turn
         new, _ = nn.OptimizedLSTMCell(self.memory)(carry, seen)
         carry = jax.tree.map(lambda x, y: jnp.where(there[:, None], x, y), new, carry)
@@ -97,7 +99,8 @@ class BagModel(nn.Module):
         if self.kind == "instance":
             return jnp.where(mask, nn.Dense(1)(encoded)[..., 0], 0.0)
         first = self.param("start", nn.initializers.zeros, (2, self.memory))
-        start = tuple(jnp.broadcast_to(x, (mask.shape[0], self.memory)) for x in first)
+        shape = (mask.shape[0], self.memory)
+        start = (jnp.broadcast_to(first[0], shape), jnp.broadcast_to(first[1], shape))
         over_time = nn.scan(
             _Remember, variable_broadcast="params", split_rngs={"params": False}, in_axes=1,
             out_axes=1,

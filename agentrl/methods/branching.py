@@ -5,8 +5,10 @@ initial episode; B = G * N initial lanes; T turns.
 """
 
 import functools
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,7 +30,15 @@ from agentrl.rollout.starts import Sampler, independent, start_groups
 from agentrl.rollout.types import Rollout, Start, Trajectory, Turn
 from agentrl.rollout.unroll import keep_turn, unroll
 from agentrl.streams import Rows, Streams
+from envs.environment import Environment, EnvParams
 from envs.vector import World
+
+if TYPE_CHECKING:
+    from agentrl.actors.contexts import Context
+    from agentrl.policies.actor_critic import Policy
+    from agentrl.policies.language import LanguagePolicy
+
+Tree = TypeVar("Tree", bound=chex.ArrayTree)
 
 
 class Plan(NamedTuple):
@@ -76,10 +86,10 @@ class Watch(NamedTuple):
 
 
 def branching(
-    policy: Any,
-    env: Any,
-    env_params: Any,
-    context: Any = None,
+    policy: "Policy | LanguagePolicy",
+    env: Environment,
+    env_params: EnvParams,
+    context: "Context | None" = None,
     sampler: Sampler = independent,
     *,
     num_groups: int = 16,
@@ -168,7 +178,9 @@ def branching(
     )
 
 
-def _check_fit(policy: Any, env: Any, group_size: int, initial: int) -> None:
+def _check_fit(
+    policy: "Policy | LanguagePolicy", env: Environment, group_size: int, initial: int
+) -> None:
     if not policy.reads_text or env.in_python or env.num_agents > 1:
         raise ValueError(
             f"rollout 'branching' with {env.name}: it needs a language policy, and an environment "
@@ -182,8 +194,12 @@ def _check_fit(policy: Any, env: Any, group_size: int, initial: int) -> None:
 
 
 def collect(
-    plan: Plan, params: Any, state: Any, key: jax.Array, **given: Any
-) -> tuple[Any, Streams, Rows, dict[str, jax.Array]]:
+    plan: Plan,
+    params: chex.ArrayTree,
+    state: chex.ArrayTree,
+    key: jax.Array,
+    **given: chex.ArrayTree,
+) -> tuple[chex.ArrayTree, Streams, Rows, dict[str, jax.Array]]:
     """One collection, the function `Rollout.collect` once the plan is bound: initial episodes, then
     branches from their turns. Returns (state unchanged, streams and rows of all episodes,
     metrics)."""
@@ -215,7 +231,9 @@ def _split(plan: Plan) -> tuple[slice, slice]:
     return slice(0, plan.initial), slice(plan.initial, plan.size)
 
 
-def _part(plan: Plan, world: World, state: Any, part: slice) -> tuple[World, Any]:
+def _part(
+    plan: Plan, world: World, state: chex.ArrayTree, part: slice
+) -> tuple[World, chex.ArrayTree]:
     """World and states of these episodes of each group."""
 
     def of(x):
@@ -228,7 +246,7 @@ def _part(plan: Plan, world: World, state: Any, part: slice) -> tuple[World, Any
 
 
 def _unroll(
-    plan: Plan, params: Any, world: World, start: Start, key: jax.Array, **watching: Any
+    plan: Plan, params: chex.ArrayTree, world: World, start: Start, key: jax.Array, **watching: Any
 ) -> Trajectory:
     actors = [plan.bound.actor(world, params)]
     seating = seat_all(world.env, start.memory[0].turn.shape[0])
@@ -238,7 +256,11 @@ def _unroll(
 
 
 def _initial_episodes(
-    plan: Plan, params: Any, part: tuple[World, Any], key: jax.Array, chance_key: jax.Array
+    plan: Plan,
+    params: chex.ArrayTree,
+    part: tuple[World, chex.ArrayTree],
+    key: jax.Array,
+    chance_key: jax.Array,
 ) -> Trajectory:
     """The initial episodes; notes: their `Watch`."""
     world, state = part
@@ -299,7 +321,11 @@ def _budget(plan: Plan, watch: Watch) -> jax.Array | None:
 
 
 def _branches(
-    plan: Plan, params: Any, part: tuple[World, Any], watch: Watch, most: jax.Array | None
+    plan: Plan,
+    params: chex.ArrayTree,
+    part: tuple[World, chex.ArrayTree],
+    watch: Watch,
+    most: jax.Array | None,
 ) -> tuple[jax.Array, Start]:
     """(first own turn of each other episode i32[G * C * N], 0 if fresh; their start).
 
@@ -320,7 +346,7 @@ def _branches(
     return jnp.where(branched, turn, 0), start
 
 
-def _by_group(plan: Plan, copies: Any) -> jax.Array:
+def _by_group(plan: Plan, copies: jax.Array | Sequence[jax.Array]) -> jax.Array:
     """C arrays [G * N, ...] as [G * C * N, ...], groups together."""
     by_copy = [x.reshape(plan.groups, 1, plan.initial, *x.shape[1:]) for x in copies]
     together = jnp.concatenate(by_copy, axis=1)
@@ -334,7 +360,7 @@ def _behind(plan: Plan, old: Turn, new: Turn, own: jax.Array) -> Turn:
     return behind(jax.tree.map(lambda x: x[:, source], old), new, own)
 
 
-def _join(plan: Plan, first: Any, rest: Any, *, axis: int) -> Any:
+def _join(plan: Plan, first: Tree, rest: Tree, *, axis: int) -> Tree:
     """The initial episodes [.., G * N, ..] and the others, each group together."""
 
     def by_group(x):

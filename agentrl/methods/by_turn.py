@@ -1,13 +1,17 @@
 """What methods share: values by turn, whole streams and their rows, entropies of batches."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import chex
 import jax
 import jax.numpy as jnp
 
 from agentrl.devices.placement import along_data
+from agentrl.policies.protocol import AnyPolicy
+from agentrl.rollout.types import Rollout
 from agentrl.streams import PerPosition, PerTurn, Rows, Streams
+
+Tree = TypeVar("Tree", bound=chex.ArrayTree)
 
 # Fields that say where a stream stands in its batch; a stream that is replaced keeps them.
 PLACE = ("group", "episode", "role", "task", "parent", "call_turn", "prefix", "first_state")
@@ -128,7 +132,9 @@ def spliced(one: Rows, other: Rows, end: jax.Array, begin: jax.Array) -> Rows:
     return one.replace(**{name: of(name, fills.get(name, 0)) for name in POSITIONS})
 
 
-def entropies(policy: Any, params: chex.ArrayTree, rows: Rows, microbatch: int | None) -> jax.Array:
+def entropies(
+    policy: AnyPolicy, params: chex.ArrayTree, rows: Rows, microbatch: int | None
+) -> jax.Array:
     """Entropy at each position, f32[R, L], without gradients, `microbatch` rows at a time."""
     count = rows.tokens.shape[0]
     if microbatch is None or count % microbatch:
@@ -162,7 +168,7 @@ def returns_of(streams: Streams) -> jax.Array:
     return jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1)
 
 
-def collected(rollout: Any, policy: Any, key: jax.Array) -> tuple[Streams, Rows]:
+def collected(rollout: Rollout, policy: AnyPolicy, key: jax.Array) -> tuple[Streams, Rows]:
     """Shapes and types of a batch's streams, `bare`, and rows; nothing is computed."""
 
     def collect(key):
@@ -204,7 +210,7 @@ def transitions(streams: Streams, rows: Rows) -> dict[str, Any]:
     } | ({} if rows.legal is None else {"legal": flat(rows.legal)})
 
 
-def alternating(one: Any, other: Any) -> Any:
+def alternating(one: Tree, other: Tree) -> Tree:
     """Trees [G, ...] as one [2 G, ...]: first of one, first of the other, second of one, ..."""
 
     def both(x, y):

@@ -9,7 +9,7 @@ needs no environment. What it asked becomes what the learner takes:
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.policies import decoder
+from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.sampling import sample
 from agentrl.streams import ACTION, OBSERVATION, Rows, Streams
 
@@ -46,7 +47,9 @@ class Recorder:
     sample: (prompt i32[n], key) -> (reply tokens, log-probabilities), see `make_sampler`.
     """
 
-    def __init__(self, sample: Callable[..., tuple[Sequence[int], Sequence[float]]], key: Any):
+    def __init__(
+        self, sample: Callable[..., tuple[Sequence[int], Sequence[float]]], key: jax.Array
+    ):
         self._sample, self._key = sample, key
         self.calls: list[Call] = []
 
@@ -59,7 +62,7 @@ class Recorder:
 
 
 def make_sampler(
-    policy: Any, *, length: int, max_new_tokens: int
+    policy: LanguagePolicy, *, length: int, max_new_tokens: int
 ) -> Callable[[chex.ArrayTree, np.ndarray, jax.Array], tuple[list[int], list[float]]]:
     """(params, prompt, key) -> (reply tokens, log-probabilities), one program for all prompts.
 

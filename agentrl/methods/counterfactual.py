@@ -5,7 +5,7 @@ Letters: B episodes, E partners, K replacements; N streams.
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import chex
 import jax
@@ -22,7 +22,13 @@ from agentrl.rollout.starts import Sampler, independent, start_groups
 from agentrl.rollout.types import Rollout, Seating, Start, Trajectory, Turn
 from agentrl.rollout.unroll import keep_states, keep_turn, states_of, unroll
 from agentrl.streams import Rows, Streams
+from envs.environment import Environment, EnvParams
 from envs.vector import World
+
+if TYPE_CHECKING:
+    from agentrl.actors.contexts import Context
+    from agentrl.policies.actor_critic import Policy
+    from agentrl.policies.language import LanguagePolicy
 
 SELF = "self"
 # Folded into the key of a run's repetition: no step has this number.
@@ -55,10 +61,10 @@ class Totals(NamedTuple):
 
 
 def counterfactual(
-    policy: Any,
-    env: Any,
-    env_params: Any,
-    context: Any = None,
+    policy: "Policy | LanguagePolicy",
+    env: Environment,
+    env_params: EnvParams,
+    context: "Context | None" = None,
     sampler: Sampler = independent,
     *,
     side: str,
@@ -150,8 +156,12 @@ def counterfactual(
 
 
 def collect(
-    plan: Plan, params: chex.ArrayTree, state: Any, key: jax.Array, **given: Any
-) -> tuple[Any, Streams, Rows, dict[str, jax.Array]]:
+    plan: Plan,
+    params: chex.ArrayTree,
+    state: chex.ArrayTree,
+    key: jax.Array,
+    **given: chex.ArrayTree,
+) -> tuple[chex.ArrayTree, Streams, Rows, dict[str, jax.Array]]:
     """One collection, the function `Rollout.collect` once the plan is bound: (state unchanged,
     streams and rows of the first partner's episodes, metrics)."""
     world, start, act_key = _begun(plan, key, given)
@@ -192,7 +202,11 @@ def collect(
 
 
 def states(
-    plan: Plan, params: chex.ArrayTree, state: Any, key: jax.Array, **given: Any
+    plan: Plan,
+    params: chex.ArrayTree,
+    state: chex.ArrayTree,
+    key: jax.Array,
+    **given: chex.ArrayTree,
 ) -> chex.ArrayTree:
     """`Rollout.states` of the first partner's episodes."""
     world, start, act_key = _begun(plan, key, given)
@@ -226,7 +240,7 @@ def _again(partner: Actor | None, number: int) -> Actor | None:
     return partner._replace(act=again)
 
 
-def _seating(plan: Plan, world: World, state: Any, partner: Actor | None) -> Seating:
+def _seating(plan: Plan, world: World, state: chex.ArrayTree, partner: Actor | None) -> Seating:
     """The policy's seats: those of the side; of its own partner all, of which the side learns."""
     seating = seat_side(world, state, plan.side)
     return seating if partner else seating._replace(actor=jnp.zeros_like(seating.actor))

@@ -1,7 +1,7 @@
 """Adversarial inverse reinforcement learning of a reward that several tasks share (MT-CSIRL)."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import chex
 import jax
@@ -18,7 +18,11 @@ from agentrl.methods.networks import Embedding, descended, observations
 from agentrl.methods.progress import correlation
 from agentrl.methods.transitions import Transitions, drawn, played
 from agentrl.players.scripted import check_expert
+from agentrl.policies.actor_critic import Policy
 from agentrl.streams import PerTurn
+
+if TYPE_CHECKING:
+    from envs.meadow.env import Meadow
 
 Form = Literal["airl", "gail"]
 PATH = "config.components.discriminator"
@@ -38,7 +42,7 @@ class Judge(NamedTuple):
     """The networks: the reward of actions by what is common to all tasks, and a potential of whole
     observations. heads: 1, or one per task."""
 
-    env: Any
+    env: "Meadow"
     common: Embedding
     potential: Embedding
     heads: int
@@ -80,7 +84,9 @@ class Judge(NamedTuple):
         )
 
 
-def _log_policy(policy: Any, params: chex.ArrayTree, turns: Mapping[str, jax.Array]) -> jax.Array:
+def _log_policy(
+    policy: Policy, params: chex.ArrayTree, turns: Mapping[str, jax.Array]
+) -> jax.Array:
     """log pi(a | s) of transitions, f32[n]."""
     logits, _, _ = policy.step(params, None, turns["observation"])
     every = jax.nn.log_softmax(logits)
@@ -203,7 +209,7 @@ def _check(form: Form, **counts: int) -> None:
 
 
 def _trained(
-    policy: Any,
+    policy: Policy,
     acting: chex.ArrayTree,
     judge: Judge,
     transform: optax.GradientTransformation,

@@ -1,7 +1,7 @@
 """DRAFT-RL: several drafts of each agent, grades by peers, a reward model, the winner's turns."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import chex
 import flax.linen as nn
@@ -17,6 +17,9 @@ from agentrl.methods.by_turn import rows_of_turns
 from agentrl.methods.networks import descended
 from agentrl.methods.turn_actions import turn_actions
 from agentrl.streams import PerTurn, Rows, Shared, Streams
+
+if TYPE_CHECKING:
+    from envs.drafts.env import Drafts
 
 Peers = Literal["own", "random"]
 # Below it a deviation is no scale: advantages stay as they are.
@@ -278,14 +281,14 @@ def drafts(
     )
 
 
-def solutions(env: Any, streams: Streams, stream: jax.Array) -> jax.Array:
+def solutions(env: "Drafts", streams: Streams, stream: jax.Array) -> jax.Array:
     """The right answer of each episode, i32[B, 1, 1]. stream: i32[B, A], its streams."""
     first = jax.tree.map(lambda x: x[stream[:, 0]], streams.first_state)
     return jax.vmap(env.solution)(first)[:, None, None]
 
 
 def _look(
-    setup: Setup, env: Any, network: DraftScore, peers: Peers
+    setup: Setup, env: "Drafts", network: DraftScore, peers: Peers
 ) -> Callable[[DraftJudge, Streams, Rows], Batch]:
     """The drafts of a batch, as the reward model sees them, see `drafts`."""
     actions = turn_actions(setup, "drafts")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -40,7 +41,9 @@ class _Plan(NamedTuple):
     strip: bool
 
 
-def _again(plan: _Plan, params: Any, states: Any, key: jax.Array) -> tuple[Streams, Rows]:
+def _again(
+    plan: _Plan, params: chex.ArrayTree, states: chex.ArrayTree, key: jax.Array
+) -> tuple[Streams, Rows]:
     """(streams [G], rows [G, ...]) of a guided episode from each state."""
     world, bound = plan.world, plan.bound
     actors = [bound.actor(world, params)]
@@ -53,7 +56,7 @@ def _again(plan: _Plan, params: Any, states: Any, key: jax.Array) -> tuple[Strea
 
 
 def _pairs(
-    plan: _Plan, params: Any, rollout: tuple[Streams, Rows], key: jax.Array
+    plan: _Plan, params: chex.ArrayTree, rollout: tuple[Streams, Rows], key: jax.Array
 ) -> tuple[Streams, Rows]:
     """The source: guided and unguided episodes in turn."""
     streams, rows = rollout

@@ -1,6 +1,6 @@
 """IGPO's annotation: how much each turn has raised the policy's belief in the reference answer."""
 
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import chex
 import jax
@@ -12,6 +12,10 @@ from agentrl.learner.passes import log_probs
 from agentrl.learner.required import required
 from agentrl.policies import codec as codecs
 from agentrl.streams import PerTurn, Rows, last_turns
+from envs.environment import Environment, EnvParams
+
+if TYPE_CHECKING:
+    from agentrl.policies.language import LanguagePolicy
 
 Belief = Literal["log_prob", "prob"]
 
@@ -75,7 +79,7 @@ def gain_of(
 
 
 def reference_replies(
-    policy: Any, env: Any, env_params: Any, states: chex.ArrayTree
+    policy: "LanguagePolicy", env: Environment, env_params: EnvParams, states: chex.ArrayTree
 ) -> tuple[jax.Array, jax.Array]:
     """(tokens i32[N, G], length i32[N] without EOS) of replies with the right answers in states."""
     commands = env.commands(jax.tree.map(lambda x: x[0], states), env_params)

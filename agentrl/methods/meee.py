@@ -14,6 +14,7 @@ from flax import struct
 from agentrl import losses
 from agentrl.checks import check_range
 from agentrl.learner.component import (
+    Batches,
     Component,
     Context,
     InitInputs,
@@ -28,7 +29,9 @@ from agentrl.methods.by_turn import collected, transitions
 from agentrl.methods.networks import observations
 from agentrl.methods.twin_q import Critic, TwinQ, drawn, fitted, no_turns, rows_of, weighted_mean
 from agentrl.methods.world_model import LearnedEnvironment, model_loss
-from agentrl.streams import PerPosition, Rows
+from agentrl.policies.actor_critic import Policy
+from agentrl.rollout.types import Rollout
+from agentrl.streams import PerPosition, Rows, Streams
 
 PATH = "config.components.meee"
 # The fields of a turn that is learnt from.
@@ -58,7 +61,7 @@ class Believed(struct.PyTreeNode):
     key: jax.Array
 
 
-def whole_turns(streams: Any, rows: Any) -> dict[str, Any]:
+def whole_turns(streams: Streams, rows: Rows) -> dict[str, Any]:
     """`by_turn.transitions`, where an episode's last turn leaves the observation as it is.
 
     What follows an end is not seen. Models that learn nothing about it would be apart there for
@@ -99,7 +102,7 @@ def deviations(
 def imagine(
     model: LearnedEnvironment,
     weights: chex.ArrayTree,
-    policy: Any,
+    policy: Policy,
     acting: chex.ArrayTree,
     start: Mapping[str, Any],
     key: jax.Array,
@@ -245,8 +248,8 @@ class Options(NamedTuple):
 class Learner(NamedTuple):
     """The hooks of the component, with what they are made of."""
 
-    policy: Any
-    rollout: Any
+    policy: Policy
+    rollout: Rollout
     model: LearnedEnvironment
     twins: TwinQ
     adam: optax.GradientTransformation
@@ -273,7 +276,7 @@ class Learner(NamedTuple):
             jax.vmap(self.of_models.init)(weights), replay, zero, unreal, zero, key,
         )  # fmt: skip
 
-    def before(self, value: Believed, params: Any, key: jax.Array) -> Inputs:
+    def before(self, value: Believed, params: chex.ArrayTree, key: jax.Array) -> Inputs:
         """The parameters that act, with a score if there is one."""
         del key
         if not self.options.optimism:
@@ -284,7 +287,7 @@ class Learner(NamedTuple):
         asked = jax.tree_util.Partial(of_run, value.critic.params, value.weights, coefficient)
         return Inputs(params={**params, "score": asked})
 
-    def make(self, context: Context, sources: Any) -> tuple[None, Rows]:
+    def make(self, context: Context, sources: Batches) -> tuple[None, Rows]:
         """Rows of real turns, and of imagined ones behind them."""
         del sources
         count = self.options.rows
@@ -292,7 +295,9 @@ class Learner(NamedTuple):
         unreal = jnp.arange(count) >= count - count // 2
         return None, rows_of(turns, unreal & bool(self.options.imagined))
 
-    def annotate(self, context: Context, streams: Any, rows: Rows) -> dict[str, PerPosition]:
+    def annotate(
+        self, context: Context, streams: Streams | None, rows: Rows
+    ) -> dict[str, PerPosition]:
         """Q of all actions, and the confidence in what is imagined."""
         value, (seen, there) = context.value, observations(rows)
         shape, trust = rows.tokens.shape, self.options.trust

@@ -27,6 +27,7 @@ from agentrl.methods.transitions import (
 )
 from agentrl.players.scripted import check_expert
 from agentrl.streams import PerPosition
+from envs.environment import Environment, EnvParams
 
 Target = Literal["bootstrap", "returns", "recoil", "labels"]
 Implicit = Literal["expectile", "chi2", "total_variation", "reverse_kl"]
@@ -172,7 +173,7 @@ def fitted(
 
 
 def read(
-    path: str, env: Any, gamma: float, best: float, of_who: bool, in_words: bool
+    path: str, env: Environment, gamma: float, best: float, of_who: bool, in_words: bool
 ) -> tuple[Transitions, jax.Array]:
     """(transitions, mean return) of a file, see `recorded`; errors name the option.
 
@@ -198,7 +199,7 @@ def read(
 
 
 def noise_levels(
-    env: Any, env_params: Any, counts: tuple[int, int, int], noise: tuple[float, ...]
+    env: Environment, env_params: EnvParams, counts: tuple[int, int, int], noise: tuple[float, ...]
 ) -> tuple[float, ...]:
     """The noise of each episode of the set: 0 of the expert's, 1 of random ones, `noise` in turn.
 

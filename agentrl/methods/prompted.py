@@ -13,6 +13,7 @@ from agentrl.learner.component import Setup
 from agentrl.learner.passes import log_probs
 from agentrl.learner.required import required
 from agentrl.streams import OBSERVATION, Rows, Streams
+from envs.environment import Environment, EnvParams, EnvState
 
 
 def with_inserted(rows: Rows, tokens: jax.Array, count: jax.Array, at: int) -> Rows:
@@ -64,7 +65,7 @@ def without_inserted(rows: Rows, count: jax.Array, at: int, length: int) -> Rows
     )
 
 
-def expert_plan(env: Any, turns: int) -> Callable[..., jax.Array]:
+def expert_plan(env: Environment, turns: int) -> Callable[..., jax.Array]:
     """(state, agent, params) -> fragments of the expert's next commands, one after the other.
 
     Each is the expert's in the state that those before lead to, without chance; there are up to
@@ -86,7 +87,9 @@ def expert_plan(env: Any, turns: int) -> Callable[..., jax.Array]:
     return plan
 
 
-def first_command(env: Any, state: Any, agent: jax.Array, params: Any) -> jax.Array:
+def first_command(
+    env: Environment, state: EnvState, agent: jax.Array, params: EnvParams
+) -> jax.Array:
     """The expert's command in a state, as fragments: a skill of one step."""
     return env.commands_as(state, agent, params)[env.expert_as(state, agent, params)]
 

@@ -14,6 +14,7 @@ from flax import struct
 from agentrl import losses
 from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import (
+    Batches,
     Component,
     Context,
     InitInputs,
@@ -26,7 +27,9 @@ from agentrl.methods.archer import stored
 from agentrl.methods.networks import observations
 from agentrl.methods.twin_q import Critic, TwinQ, drawn, fitted, no_turns, rows_of
 from agentrl.players.scripted import check_expert
-from agentrl.streams import PerPosition, Rows
+from agentrl.policies.actor_critic import Policy
+from agentrl.streams import PerPosition, Rows, Streams
+from envs.environment import Environment, EnvParams
 
 Buffers = Literal["two", "one"]
 
@@ -57,7 +60,7 @@ class Overseen(struct.PyTreeNode):
     key: jax.Array
 
 
-def worth_of(env: Any, env_params: Any, gamma: float) -> Worth:
+def worth_of(env: Environment, env_params: EnvParams, gamma: float) -> Worth:
     """The discounted return of an action and of the expert afterwards, until the end or the limit.
 
     In a world without chance it is Q* of the action, if the expert is optimal.
@@ -81,9 +84,9 @@ def worth_of(env: Any, env_params: Any, gamma: float) -> Worth:
 
 
 def overseen(
-    env: Any,
-    env_params: Any,
-    policy: Any,
+    env: Environment,
+    env_params: EnvParams,
+    policy: Policy,
     acting: chex.ArrayTree,
     key: jax.Array,
     *,
@@ -196,9 +199,9 @@ class Learner(NamedTuple):
     """The hooks of the component, with what they are made of. watch: options of `overseen`;
     of_loss: of `critic_loss`. human: whether the overseer's turns have a buffer of their own."""
 
-    policy: Any
-    env: Any
-    env_params: Any
+    policy: Policy
+    env: Environment
+    env_params: EnvParams
     twins: TwinQ
     adam: optax.GradientTransformation
     watch: Mapping[str, Any]
@@ -229,13 +232,15 @@ class Learner(NamedTuple):
         critic = self.twins.created(new, empty["observation"][:1], self.adam)
         return Overseen(critic, empty, empty, jnp.zeros(2, jnp.int32), zero, key)
 
-    def make(self, context: Context, sources: Any) -> tuple[None, Rows]:
+    def make(self, context: Context, sources: Batches) -> tuple[None, Rows]:
         """Rows of both buffers."""
         del sources
         turns = halves(context.value.human, context.value.novice, self.rows, context.key)
         return None, rows_of(turns, turns["takeover"].astype(jnp.int32))
 
-    def annotate(self, context: Context, streams: Any, rows: Rows) -> dict[str, PerPosition]:
+    def annotate(
+        self, context: Context, streams: Streams | None, rows: Rows
+    ) -> dict[str, PerPosition]:
         """Q of all actions, and which turns were the overseer's."""
         seen, _ = observations(rows)
         values = self.twins.lower(context.value.critic.params, seen)

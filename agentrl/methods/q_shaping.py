@@ -12,6 +12,7 @@ from flax import struct
 from agentrl import losses
 from agentrl.checks import check_range
 from agentrl.learner.component import (
+    Batches,
     Component,
     Context,
     InitInputs,
@@ -26,7 +27,10 @@ from agentrl.methods.networks import observations
 from agentrl.methods.transitions import played
 from agentrl.methods.twin_q import Critic, TwinQ, drawn, fitted, no_turns, rows_of
 from agentrl.players.scripted import check_expert
-from agentrl.streams import PerPosition, Rows
+from agentrl.policies.actor_critic import Policy
+from agentrl.rollout.types import Rollout
+from agentrl.streams import PerPosition, Rows, Streams
+from envs.environment import Environment, EnvParams
 
 PATH = "config.components.q_shaping"
 _COUNT, _SIZE, _PART = {"low": 0}, {"low": 1}, {"low": 0.0, "high": 1.0}
@@ -56,8 +60,8 @@ class Shaped(struct.PyTreeNode):
 
 
 def heuristics(
-    env: Any,
-    env_params: Any,
+    env: Environment,
+    env_params: EnvParams,
     key: jax.Array,
     *,
     examples: int,
@@ -114,10 +118,10 @@ class Learner(NamedTuple):
     """The hooks of the component, with what they are made of. values: options of `heuristics`, of
     no `examples` there are none."""
 
-    policy: Any
-    rollout: Any
-    env: Any
-    env_params: Any
+    policy: Policy
+    rollout: Rollout
+    env: Environment
+    env_params: EnvParams
     twins: TwinQ
     adam: optax.GradientTransformation
     values: Mapping[str, Any]
@@ -148,7 +152,7 @@ class Learner(NamedTuple):
         zero = jnp.zeros((), jnp.int32)
         return Shaped(critic, replay, zero, told, zero, key)
 
-    def make(self, context: Context, sources: Any) -> tuple[None, Rows]:
+    def make(self, context: Context, sources: Batches) -> tuple[None, Rows]:
         """Rows of own turns, and at first half of them of the heuristics' states."""
         del sources
         value, (key, told_key) = context.value, jax.random.split(context.key)
@@ -167,7 +171,9 @@ class Learner(NamedTuple):
 
         return None, rows_of({name: pick(name) for name in ("observation", "action", "acted")})
 
-    def annotate(self, context: Context, streams: Any, rows: Rows) -> dict[str, PerPosition]:
+    def annotate(
+        self, context: Context, streams: Streams | None, rows: Rows
+    ) -> dict[str, PerPosition]:
         """`action_values`: the smaller of the twins' Q of every action, at each position."""
         del streams
         seen, _ = observations(rows)

@@ -4,7 +4,7 @@ Letters: G tasks of a collection, W workers, K kinds of tasks, D updates of dela
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import chex
 import jax
@@ -16,6 +16,9 @@ from agentrl.learner.component import Component, Inputs, Setup
 from agentrl.learner.required import required
 from agentrl.methods import linucb
 from agentrl.methods.curriculum import tasks_by_number
+
+if TYPE_CHECKING:
+    from envs.dispatch.env import Dispatch, DispatchParams, Offers
 
 Described = Literal["features", "pairs"]
 RULES = ("linucb", "random", "oracle", "fixed:WORKER")
@@ -42,7 +45,9 @@ class Routing(struct.PyTreeNode):
     collections: jax.Array
 
 
-def assigned_tasks(key: jax.Array, count: int, given: Any) -> tuple[jax.Array, chex.ArrayTree]:
+def assigned_tasks(
+    key: jax.Array, count: int, given: Mapping[str, chex.ArrayTree]
+) -> tuple[jax.Array, chex.ArrayTree]:
     """A task sampler: given["number"] i32[count], each with its own given["params"] [count, ...] of
     the environment, which say who has it. For `router`."""
     keys, _ = tasks_by_number(key, count, given["number"])
@@ -73,8 +78,8 @@ def arrived(
 class Plan(NamedTuple):
     """Constants of a router, see `router`. only: the worker of "fixed:WORKER", else None."""
 
-    env: Any
-    env_params: Any
+    env: "Dispatch"
+    env_params: "DispatchParams"
     groups: int
     workers: int
     rule: str
@@ -90,7 +95,7 @@ class Plan(NamedTuple):
             return self.workers * len(self.env.kinds)
         return len(linucb.FEATURES)
 
-    def context(self, value: Routing, offers: Any, kind: jax.Array) -> jax.Array:
+    def context(self, value: Routing, offers: "Offers", kind: jax.Array) -> jax.Array:
         """The context of each worker for one task, f32[W, d]."""
         if self.contexts == "pairs":
             number = jnp.arange(self.workers) * len(self.env.kinds) + kind

@@ -1,7 +1,6 @@
 """Chain-of-Agents: tags of turns, whether calls repeat, whether the order of tags is kept."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +12,7 @@ from agentrl.learner.required import required
 from agentrl.methods.by_turn import to_turns, turn_means
 from agentrl.methods.turn_actions import turn_actions
 from agentrl.streams import PerTurn
+from envs.environment import Environment, EnvParams
 
 
 def repeated_calls(
@@ -129,7 +129,9 @@ def segments(
     return Component(annotate=annotate, after=after, fills=("tag", "repeated", "keeps_order"))
 
 
-def _order(setup: Setup, env: Any, env_params: Any) -> Callable[[jax.Array], jax.Array]:
+def _order(
+    setup: Setup, env: Environment, env_params: EnvParams
+) -> Callable[[jax.Array], jax.Array]:
     """(actions i32[N, T]) -> whether the specification can still be kept after each, bool[N, T]."""
     if setup.policy.behaviour is None:
         return lambda action: jnp.ones(action.shape, bool)

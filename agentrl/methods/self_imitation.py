@@ -1,7 +1,5 @@
 """SPEAR: good episodes of earlier updates are imitated, more and more, while a bonus fades."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from flax import struct
@@ -9,6 +7,8 @@ from flax import struct
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import bare, collected, returns_of, rows_by_stream, stream_sums
+from agentrl.policies.protocol import AnyPolicy
+from agentrl.rollout.types import Rollout
 from agentrl.streams import PerTurn, Rows, Shared, Streams
 
 
@@ -79,7 +79,7 @@ def put(buffer: Buffer, streams: Streams, rows: Rows, good: jax.Array) -> Buffer
     )
 
 
-def empty(rollout: Any, policy: Any, key: jax.Array, size: int, groups: int) -> Buffer:
+def empty(rollout: Rollout, policy: AnyPolicy, key: jax.Array, size: int, groups: int) -> Buffer:
     """A buffer with `size` places for streams of the rollout, and statistics of no group."""
     streams, rows = collected(rollout, policy, key)
     per_stream = rows.tokens.shape[0] // streams.mask.shape[0]

@@ -3,8 +3,6 @@
 Letters: G trees of E streams each, T turns, N = G * E; P pairs per tree.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -134,7 +132,7 @@ def siblings(
     return Component(source=source, annotate=annotate, fills=("turn_return",))
 
 
-def _checked(setup: Setup, alpha: Any, threshold: Any, pairs: int, gamma: Any) -> int:
+def _checked(setup: Setup, alpha: float, threshold: float, pairs: int, gamma: float) -> int:
     """E; raises the errors of `siblings`."""
     check_tree(setup, "siblings")
     name, rollout = "config.components.siblings", setup.rollout

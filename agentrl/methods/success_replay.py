@@ -1,6 +1,6 @@
 """Replay of own successes: a group that failed wholly gets an earlier success on the same task."""
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,8 @@ from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.passes import log_probs
 from agentrl.methods.by_turn import PLACE, bare, collected, returns_of, rows_by_stream
+from agentrl.policies.protocol import AnyPolicy
+from agentrl.rollout.types import Rollout
 from agentrl.streams import Rows, Streams
 
 OldLogp = Literal["recomputed", "sampled"]
@@ -135,7 +137,7 @@ def _members(
     return key, jax.random.randint(member_key, (groups,), 0, size)
 
 
-def empty(rollout: Any, policy: Any, key: jax.Array, tasks: int, per_task: int) -> Buffer:
+def empty(rollout: Rollout, policy: AnyPolicy, key: jax.Array, tasks: int, per_task: int) -> Buffer:
     """A buffer for what the rollout collects, without successes."""
     streams, rows = collected(rollout, policy, key)
     per_stream = rows.tokens.shape[0] // streams.mask.shape[0]

@@ -4,7 +4,7 @@ Letters: B episodes of one agent, T turns.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import chex
 import jax
@@ -25,7 +25,9 @@ from agentrl.streams import Rows, Streams
 from envs.vector import World
 
 if TYPE_CHECKING:
+    from agentrl.actors.records import PromptAndReply
     from agentrl.actors.text_agent import TextAgent
+    from agentrl.policies.generation import Given
 
 # (BoundPolicy, World) -> an actor with the records of the policy's rows. It acts from the memory
 # of the policy, and with the policy's parameters unless it has its own.
@@ -178,7 +180,9 @@ def taught(room: Classroom, params: chex.ArrayTree) -> Actor:
     return told(room, params, said)
 
 
-def _apart(notes: Any, turn: Turn) -> tuple[Any, tuple[Turn, tuple[jax.Array, ...]]]:
+def _apart(
+    notes: chex.ArrayTree, turn: Turn
+) -> tuple[chex.ArrayTree, tuple[Turn, tuple[jax.Array, ...]]]:
     """Keeps a turn, and apart from it what the teacher has found."""
     record, *found = turn.decision.record
     notes, kept = keep_turn(notes, turn._replace(decision=turn.decision._replace(record=record)))
@@ -195,8 +199,13 @@ def _acted(decision: Decision, forced: jax.Array, action: jax.Array) -> Decision
 
 
 def _given(
-    room: Classroom, view: View, leads: jax.Array, errs: jax.Array, reply: Any, stray: jax.Array
-) -> Any:
+    room: Classroom,
+    view: View,
+    leads: jax.Array,
+    errs: jax.Array,
+    reply: "PromptAndReply",
+    stray: jax.Array,
+) -> "Given":
     """The replies that the policy does not choose: the teacher's where it leads, and the command of
     a stray action where there is an error; of length 0 elsewhere."""
     # Both import the decoder, which a policy over arrays starts without.
@@ -307,7 +316,7 @@ def outside_teacher(setup: Setup, name: str) -> Teacher:
     return teacher
 
 
-def _known_commands(setup: Setup, world: World) -> Callable[[View, jax.Array, jax.Array], Any]:
+def _known_commands(setup: Setup, world: World) -> Callable[[View, jax.Array, jax.Array], "Given"]:
     """(view, action i32[B, 1], whether there is one bool[B, 1]) -> the replies that say so."""
     from agentrl.actors.text_source import commands, text_agent
     from agentrl.policies.generation import Given

@@ -3,7 +3,7 @@
 Letters: M transitions, n of them drawn; A actions, R rows of L positions.
 """
 
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import chex
 import jax
@@ -13,6 +13,7 @@ from agentrl.learner.component import Setup
 from agentrl.methods.networks import observations
 from agentrl.methods.transitions import Transitions
 from agentrl.methods.twin_q import rows_of
+from agentrl.policies.actor_critic import Policy
 from agentrl.streams import Rows
 
 Actions = Literal["data", "policy"]
@@ -45,7 +46,7 @@ class ArrayRows(NamedTuple):
     actions: of the rows, the data's, or drawn from the policy in the data's states.
     """
 
-    policy: Any
+    policy: Policy
     actions: Actions
 
     def told(self, data: Transitions) -> Transitions:

@@ -12,6 +12,7 @@ from agentrl.rewards import discounted_return
 from agentrl.streams import Rows
 from agentrl.trajectories import files
 from agentrl.trajectories.schema import Episode
+from envs.environment import Environment, EnvParams
 
 
 class Transitions(struct.PyTreeNode):
@@ -40,7 +41,9 @@ class Transitions(struct.PyTreeNode):
     text: Rows | None = None
 
 
-def episode(env: Any, env_params: Any, noise: jax.Array, key: jax.Array) -> dict[str, Any]:
+def episode(
+    env: Environment, env_params: EnvParams, noise: jax.Array, key: jax.Array
+) -> dict[str, Any]:
     """An episode of the expert, of whose actions a share is random, by name [T, ...].
 
     env: of one agent with discrete actions and an expert. noise: f32[], probability that an action
@@ -70,8 +73,8 @@ def episode(env: Any, env_params: Any, noise: jax.Array, key: jax.Array) -> dict
 
 
 def played(
-    env: Any,
-    env_params: Any,
+    env: Environment,
+    env_params: EnvParams,
     noise: jax.Array,
     key: jax.Array,
     *,
@@ -98,7 +101,9 @@ def played(
     return Transitions(**jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), told))
 
 
-def recorded(path: str, env: Any, *, gamma: float, best: float) -> tuple[Transitions, np.ndarray]:
+def recorded(
+    path: str, env: Environment, *, gamma: float, best: float
+) -> tuple[Transitions, np.ndarray]:
     """(transitions, returns of the episodes f32[N]) of a file of trajectories, NumPy arrays.
 
     env: whose observations and actions they have to be. gamma, best: as for `played`. Files do not
@@ -121,7 +126,7 @@ def recorded(path: str, env: Any, *, gamma: float, best: float) -> tuple[Transit
     return data.replace(best=data.best >= least), returns
 
 
-def _of_episode(path: str, episode: Episode, env: Any, gamma: float) -> list[tuple]:
+def _of_episode(path: str, episode: Episode, env: Environment, gamma: float) -> list[tuple]:
     """The transitions of one episode, fields in order; `best` is its return."""
     turns = episode.agents[0].turns if len(episode.agents) == 1 else ()
     seen = []

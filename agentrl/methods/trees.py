@@ -5,7 +5,7 @@ B = G * K lanes; T turns. Episode e of a tree is grown in round e // K, in lane 
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import chex
 import jax
@@ -24,7 +24,13 @@ from agentrl.rollout.starts import Sampler, independent, start_groups
 from agentrl.rollout.types import Rollout, Start, Trajectory, Turn
 from agentrl.rollout.unroll import keep_turn, unroll
 from agentrl.streams import Rows, Streams
+from envs.environment import Environment, EnvParams
 from envs.vector import World
+
+if TYPE_CHECKING:
+    from agentrl.actors.contexts import Context
+    from agentrl.policies.actor_critic import Policy
+    from agentrl.policies.language import LanguagePolicy
 
 
 class Plan(NamedTuple):
@@ -75,10 +81,10 @@ class Grown(NamedTuple):
 
 
 def trees(
-    policy: Any,
-    env: Any,
-    env_params: chex.ArrayTree,
-    context: Any = None,
+    policy: "Policy | LanguagePolicy",
+    env: Environment,
+    env_params: EnvParams,
+    context: "Context | None" = None,
     sampler: Sampler = independent,
     *,
     num_groups: int = 16,
@@ -224,8 +230,7 @@ def _grow(
     later = jax.vmap(functools.partial(jax.random.fold_in, key))(number)
     keys = jnp.concatenate([key[None], later[1:]]).reshape(2, plan.rounds)
     play = functools.partial(_play, plan, world, actor)
-    shapes = jax.eval_shape(play, first, key)
-    grown = _nothing(plan, shapes, point_of(actor, first), actor.split(first.memory[0])[1])
+    grown = _nothing(plan, point_of(actor, first), actor.split(first.memory[0])[1])
 
     def grow(grown, inputs):
         number, (play_key, choice_key) = inputs
@@ -267,7 +272,7 @@ def _put(all_: chex.ArrayTree, number: jax.Array, one: chex.ArrayTree) -> chex.A
     return jax.tree.map(lambda a, x: put(a, x, number, 0), all_, one)
 
 
-def _nothing(plan: Plan, shapes: Any, point: Start, past: chex.ArrayTree) -> Grown:
+def _nothing(plan: Plan, point: Start, past: chex.ArrayTree) -> Grown:
     """Trees without episodes."""
     count = (plan.groups * plan.size, plan.turns)
     rounds = plan.rounds

@@ -11,6 +11,7 @@ from flax import struct
 
 from agentrl.methods.networks import Embedding
 from agentrl.streams import Rows
+from envs.environment import Environment
 
 
 class Critic(struct.PyTreeNode):
@@ -28,7 +29,7 @@ class TwinQ(NamedTuple):
     num_actions: int
 
     @classmethod
-    def of(cls, env: Any, hidden: int) -> "TwinQ":
+    def of(cls, env: Environment, hidden: int) -> "TwinQ":
         """The twins for an environment's observations and actions."""
         return cls(Embedding(hidden, 2 * env.num_actions, env.num_codes), env.num_actions)
 

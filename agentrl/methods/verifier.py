@@ -1,6 +1,6 @@
 """A generative verifier: one token, yes or no, after a finished attempt (MARS-SQL's validation)."""
 
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import chex
 import jax
@@ -9,12 +9,17 @@ import jax.numpy as jnp
 from agentrl.checks import check_choice
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.learner.passes import log_probs
+from agentrl.policies.protocol import AnyPolicy
 from agentrl.streams import Rows, Streams
+from envs.environment import Environment
+
+if TYPE_CHECKING:
+    from agentrl.policies.language import LanguagePolicy
 
 Over = Literal["pair", "all"]
 
 
-def verdict_tokens(policy: Any, env: Any) -> tuple[int, int]:
+def verdict_tokens(policy: "LanguagePolicy", env: Environment) -> tuple[int, int]:
     """Tokens of yes and no: the first ones of the environment's last two commands.
 
     Raises:
@@ -37,7 +42,7 @@ def verdict_rows(rows: Rows, streams: Streams, validator: int) -> Rows:
 
 
 def p_yes(
-    policy: Any,
+    policy: AnyPolicy,
     params: chex.ArrayTree,
     rows: Rows,
     tokens: tuple[int, int],

@@ -23,6 +23,7 @@ import numpy as np
 from jax.experimental import io_callback
 
 from agentrl.actors.types import Actor, Decision, View
+from envs.environment import Environment
 from envs.text import join, make_grammar, parse
 from envs.vector import World
 
@@ -49,7 +50,9 @@ class Asked(abc.ABC):
     `PATIENCE` failures in a row, so that one that hangs delays a match by a few time limits only.
     """
 
-    def __init__(self, name: str, env: Any, *, grammar: str, reply_bytes: int, timeout_s: float):
+    def __init__(
+        self, name: str, env: Environment, *, grammar: str, reply_bytes: int, timeout_s: float
+    ):
         """Begins the loop. ValueError: no words in the game, or a time limit that is no time."""
         if not env.wordings or env.continuous:
             raise ValueError(f"{name} in {env.name}: such players play games with words")
@@ -68,7 +71,7 @@ class Asked(abc.ABC):
     def __enter__(self) -> "Asked":
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     @abc.abstractmethod

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.players.search import any_best, check_searchable
-from envs.game import TurnGame
+from envs.environment import Environment
+from envs.game import GameParams, GameState, TurnGame
 
 # Positions stepped together; maximum for an exact search; maximum per move for a limited depth.
 _CHUNK = 1024
@@ -59,7 +60,7 @@ def in_chunks(function: Callable, size: int, *arrays: chex.ArrayTree) -> chex.Ar
     return jax.tree.map(lambda *xs: np.concatenate(xs), *parts)
 
 
-def _facts(env: TurnGame, env_params: Any, state: Any) -> Positions:
+def _facts(env: TurnGame, env_params: GameParams, state: GameState) -> Positions:
     running = env.is_running(state, env_params)
     return Positions(
         state,
@@ -96,13 +97,13 @@ def _on_host(facts: Positions) -> Positions:
     return jax.tree.map(np.asarray, facts)
 
 
-def start(env: TurnGame, env_params: Any) -> Positions:
+def start(env: TurnGame, env_params: GameParams) -> Positions:
     """The initial position of a deterministic game, P = 1."""
     return _on_host(_start(env, env_params))
 
 
 def follow(
-    env: TurnGame, env_params: Any, positions: Positions, action: np.ndarray
+    env: TurnGame, env_params: GameParams, positions: Positions, action: np.ndarray
 ) -> tuple[np.ndarray, Positions]:
     """Rewards f32[P, A] of an action i32[P] in each position, and the next positions."""
     step = functools.partial(_step, env, env_params)
@@ -110,7 +111,7 @@ def follow(
     return reward, _on_host(facts)
 
 
-def check_exhaustible(env: Any, what: str) -> None:
+def check_exhaustible(env: Environment, what: str) -> None:
     """ValueError unless the game is deterministic, with perfect information and two agents."""
     check_searchable(env, what)
     if not env.deterministic:
@@ -131,7 +132,7 @@ class Solution(NamedTuple):
     best: np.ndarray
 
 
-def solve(env: TurnGame, env_params: Any) -> Solution:
+def solve(env: TurnGame, env_params: GameParams) -> Solution:
     """Solves a game exactly, over all its positions.
 
     Positions are identified by the fingerprints of their states, without the time.
@@ -189,7 +190,9 @@ def _check_edges(env: TurnGame, reward: np.ndarray, reached: Positions) -> None:
         raise ValueError(f"minimax with {env.name}: max_steps_in_episode cuts games; raise it")
 
 
-def make_minimax(env: TurnGame, env_params: Any, *, depth: int | None) -> Callable[..., jax.Array]:
+def make_minimax(
+    env: TurnGame, env_params: GameParams, *, depth: int | None
+) -> Callable[..., jax.Array]:
     """(state, wanted bool[], key) -> action i32[]: a random one of the current player's best moves.
 
     depth: search depth in moves, beyond which values are 0; None for the whole game, which is
@@ -229,7 +232,7 @@ def make_minimax(env: TurnGame, env_params: Any, *, depth: int | None) -> Callab
     return choose
 
 
-def _make_exact(env: TurnGame, env_params: Any) -> Callable[..., jax.Array]:
+def _make_exact(env: TurnGame, env_params: GameParams) -> Callable[..., jax.Array]:
     solution = solve(env, env_params)
     order = np.argsort(solution.positions.mark)
     marks, best = solution.positions.mark[order], solution.best[order]

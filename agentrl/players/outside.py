@@ -1,12 +1,11 @@
 """Players outside this process by name: `program:COMMAND` and `served:URL#MODEL`."""
 
-from typing import Any
-
 from agentrl.players import program, served
 from agentrl.players.asked import Asked
+from envs.environment import Environment
 
 
-def outside(name: str, env: Any, *, timeout_s: float = 10.0) -> Asked:
+def outside(name: str, env: Environment, *, timeout_s: float = 10.0) -> Asked:
     """The player of such a name: a program is started, a server is found. `Asked.close` ends it.
 
     timeout_s: seconds for each answer.

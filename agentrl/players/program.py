@@ -34,6 +34,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentrl.players.asked import GRACE, Asked, Failure, short
+from envs.environment import Environment
 from envs.hosted import worker
 
 PREFIX = "program:"
@@ -47,7 +48,12 @@ class Program(Asked):
     """
 
     def __init__(
-        self, command: str, env: Any, *, timeout_s: float = 10.0, start_timeout_s: float = 60.0
+        self,
+        command: str,
+        env: Environment,
+        *,
+        timeout_s: float = 10.0,
+        start_timeout_s: float = 60.0,
     ):
         """Starts the process and waits until it is ready.
 

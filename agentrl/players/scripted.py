@@ -3,7 +3,7 @@
 import importlib
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import chex
 import jax
@@ -11,7 +11,11 @@ import jax.numpy as jnp
 
 from agentrl.actors.array import ArrayRecord
 from agentrl.actors.types import Actor, Decision, View, beside, no_memory
+from envs.environment import Environment, EnvParams
 from envs.vector import World
+
+if TYPE_CHECKING:
+    from envs.game import Form
 
 SCRIPTED = (
     "random", "expert", "expert:NOISE", "minimax", "minimax:DEPTH", "mcts:SIMULATIONS",
@@ -28,7 +32,7 @@ def is_outside(name: str) -> bool:
     return name.startswith(tuple(form.partition(":")[0] + ":" for form in OUTSIDE))
 
 
-def random_actions(env: Any, view: View, key: jax.Array) -> jax.Array:
+def random_actions(env: Environment, view: View, key: jax.Array) -> jax.Array:
     """Any legal action of each agent, [B, S]; of continuous ones uniform in [-1, 1]."""
     if env.continuous:
         return jax.random.uniform(key, (*view.agent.shape, *env.action_shape), minval=-1.0)
@@ -37,7 +41,7 @@ def random_actions(env: Any, view: View, key: jax.Array) -> jax.Array:
     return jax.random.categorical(key, logits).astype(jnp.int32)
 
 
-def random_actor(env: Any) -> Actor:
+def random_actor(env: Environment) -> Actor:
     """Any legal action, all equally likely; of continuous ones uniform in [-1, 1]."""
 
     def act(params, memory, view, key):
@@ -94,7 +98,7 @@ def _searching(choose_one: Callable[..., jax.Array]) -> Actor:
     return Actor(no_memory, act, reads_arrays=False)
 
 
-def scripted(name: str, env: Any, env_params: Any) -> Actor:
+def scripted(name: str, env: Environment, env_params: EnvParams) -> Actor:
     """An actor that needs no training, by name.
 
     "random": any legal action. "expert": the environment's; "expert:0.3": with probability 0.3, in
@@ -142,7 +146,7 @@ def ruled(world: World, rule: Callable[[Any, Any, Any], jax.Array]) -> Actor:
     return Actor(no_memory, act, draws=False, reads_arrays=False)
 
 
-def opponent_named(name: str, env: Any, env_params: Any) -> Actor:
+def opponent_named(name: str, env: Environment, env_params: EnvParams) -> Actor:
     """The actor that config.rollout.opponent names; see `scripted`.
 
     Raises:
@@ -157,7 +161,7 @@ def opponent_named(name: str, env: Any, env_params: Any) -> Actor:
         ) from None
 
 
-def check_expert(env: Any, env_params: Any) -> None:
+def check_expert(env: Environment, env_params: EnvParams) -> None:
     """ValueError where the environment has no expert."""
     _, state = jax.eval_shape(lambda key: env.reset_env(key, env_params), jax.random.key(0))
     try:
@@ -166,7 +170,7 @@ def check_expert(env: Any, env_params: Any) -> None:
         raise ValueError(f"player 'expert': {error}") from None
 
 
-def translated(actor: Actor, form: Any, trained: World) -> Actor:
+def translated(actor: Actor, form: "Form", trained: World) -> Actor:
     """An actor of another form of the game, `trained`, as an actor of this one (`Game.form_of`).
 
     It is called every turn; the result is ignored when the translated state gives it no move.

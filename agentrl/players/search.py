@@ -26,14 +26,15 @@ these.
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
-from envs.game import TurnGame
+from envs.environment import Environment
+from envs.game import GameParams, TurnGame
 
 
 class _Tree(NamedTuple):
@@ -67,7 +68,7 @@ class _Playout(NamedTuple):
     returns: jax.Array
 
 
-def check_searchable(env: Any, what: str) -> None:
+def check_searchable(env: Environment, what: str) -> None:
     """ValueError unless search from an environment's states is possible, and fair."""
     if not env.in_turns:
         raise ValueError(f"{what} with {env.name}: expected a game in turns (envs.game.TurnGame)")
@@ -79,7 +80,7 @@ def check_searchable(env: Any, what: str) -> None:
 
 
 def make_search(
-    env: TurnGame, env_params: Any, *, simulations: int, exploration: float = math.sqrt(2)
+    env: TurnGame, env_params: GameParams, *, simulations: int, exploration: float = math.sqrt(2)
 ) -> Callable[..., jax.Array]:
     """(state, wanted bool[], key) -> action i32[] of the current player, for one state.
 
@@ -113,7 +114,7 @@ class _Rules(NamedTuple):
     """The game that is searched, and how: see `make_search`."""
 
     env: TurnGame
-    params: Any
+    params: GameParams
     simulations: int
     exploration: float
 

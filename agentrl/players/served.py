@@ -30,11 +30,12 @@ import os
 import random
 import urllib.parse
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentrl.checks import check_range
 from agentrl.players.asked import Asked, Failure, short
+from envs.environment import Environment
 from envs.text import make_grammar
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def read_name(name: str) -> Address:
 class Served(Asked):
     """A model behind a server in seats of a game; the module says how it is asked."""
 
-    def __init__(self, name: str, env: Any, *, timeout_s: float = 10.0):
+    def __init__(self, name: str, env: Environment, *, timeout_s: float = 10.0):
         """Finds the server and its model, before anything is played.
 
         timeout_s: seconds for each try of a request.
@@ -203,7 +204,9 @@ class Served(Asked):
         chat.append({"role": "assistant", "content": said})
         return reply
 
-    async def _request(self, method: str, path: str, body: Any = None, *, tries: int) -> Any:
+    async def _request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, tries: int
+    ) -> Any:
         """The answer's JSON. Raises Failure."""
         for number in range(tries):
             pause, apart = FIRST_PAUSE * 2**number, random.uniform(1.0, 1.5)
@@ -216,7 +219,7 @@ class Served(Asked):
                 await asyncio.sleep(min(apart * max(pause, asked), LONGEST_PAUSE))
         raise AssertionError  # the last try returns or raises
 
-    async def _once(self, method: str, path: str, body: Any) -> Any:
+    async def _once(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
         import aiohttp
 
         assert self._session is not None  # since `_open`

@@ -63,7 +63,13 @@ class _Fields:
         return ValueError(f"{self.where}: {what}")
 
     def number(
-        self, name: str, kind: type = int, *, default: Any = ..., of: Any = None, least: int = 1
+        self,
+        name: str,
+        kind: type = int,
+        *,
+        default: Any = ...,
+        of: Mapping[str, Any] | None = None,
+        least: int = 1,
     ) -> Any:
         """A number, or the default where the field is missing or null.
 

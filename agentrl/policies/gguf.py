@@ -12,12 +12,15 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from agentrl.policies import gguf_families, gguf_tokenizer, huggingface, tensor_files
+
+if TYPE_CHECKING:
+    from gguf import GGMLQuantizationType
 
 # Numbers that are dequantised at a time: 16 MiB as float32.
 _BLOCK = 2**22
@@ -113,7 +116,7 @@ def check_kinds(file: File) -> None:
             ) from None
 
 
-def _stored(kind: Any) -> type[np.generic]:
+def _stored(kind: "GGMLQuantizationType") -> type[np.generic]:
     """The dtype in which the package gguf wants a tensor of this type: blocks as bytes."""
     return {"F32": np.float32, "F16": np.float16}.get(kind.name, np.uint8)
 

@@ -1,7 +1,7 @@
 """Heads: distributions over actions given the outputs of a policy over arrays."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -62,7 +62,7 @@ CATEGORICAL = Head(
 )
 
 
-def _draw_vector(normal: Normal, legal: Any, key: jax.Array) -> jax.Array:
+def _draw_vector(normal: Normal, legal: jax.Array | None, key: jax.Array) -> jax.Array:
     noise = jax.random.normal(key, normal.mean.shape)
     return normal.mean + jnp.exp(normal.log_std) * noise
 

@@ -36,7 +36,7 @@ def product(x: jax.Array, matrix: jax.Array | Chosen) -> jax.Array:
     return jax.lax.switch(matrix.number, branches, x)
 
 
-def _is_separate(node: Any) -> bool:
+def _is_separate(node: chex.ArrayTree) -> bool:
     return isinstance(node, Separate)
 
 

@@ -27,6 +27,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -96,7 +97,7 @@ def _gates(key: jax.Array, adapters: Params, config: DecoderConfig, blocks: int)
     return out
 
 
-def check_role(role: Any, config: DecoderConfig) -> None:
+def check_role(role: jax.Array | int | None, config: DecoderConfig) -> None:
     """ValueError if adapters depend on a role and none is given."""
     if config.lora_roles > 1 and role is None:
         raise ValueError(
@@ -228,11 +229,11 @@ def merge(
     return dataclasses.replace(config, lora_rank=0), rest | {"layers": layers}
 
 
-def _is_adapted(node: Any) -> bool:
+def _is_adapted(node: chex.ArrayTree) -> bool:
     return isinstance(node, dict) and "lora_a" in node
 
 
-def _merged(node: Any) -> Any:
+def _merged(node: chex.ArrayTree) -> chex.ArrayTree:
     if not _is_adapted(node):
         return node
     kernel = node["kernel"]

@@ -17,10 +17,13 @@ input embeddings.
 """
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+
+if TYPE_CHECKING:
+    from agentrl.policies.decoder_config import DecoderConfig
 
 # The entry of params.
 ENTRY = "output_heads"
@@ -80,7 +83,9 @@ def logits(
     return jnp.matmul(x, chosen.astype(x.dtype), preferred_element_type=jnp.float32)
 
 
-def merge(config: Any, params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def merge(
+    config: "DecoderConfig", params: dict[str, Any]
+) -> tuple["DecoderConfig", dict[str, Any]]:
     """(config, params) of the equivalent decoder with one output matrix of its own, the mixture."""
     if not config.output_heads:
         return config, params

@@ -1,7 +1,7 @@
 """What policies of every kind have in common, for annotations."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import chex
 import jax
@@ -11,6 +11,8 @@ from agentrl.streams import Rows
 
 if TYPE_CHECKING:
     from agentrl.policies.codec import Codec
+    from envs.environment import Environment
+    from envs.hosted import Hosted
     from envs.text import Grammar
 
 # What a policy of each kind is called.
@@ -78,10 +80,10 @@ class AnyPolicy(Protocol):
     def memory(self, batch: int) -> chex.ArrayTree | None:
         """Its memory before an episode's first turn, beside what a context keeps, or None."""
 
-    def within(self, env: Any) -> Self:
+    def within(self, env: "Environment | Hosted") -> Self:
         """The policy as it acts in an environment of the run. ValueError if it cannot."""
 
-    def elsewhere(self, env: Any, played: Iterable[str]) -> Self:
+    def elsewhere(self, env: "Environment | Hosted", played: Iterable[str]) -> Self:
         """The policy in another environment than those `played` in training. ValueError if it
         cannot act there."""
 

@@ -1,7 +1,6 @@
 """Tables of rows of different lengths: made on the host, concatenated in the graph."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,9 @@ import numpy as np
 UNROLLED = 64
 
 
-def padded_table(rows: Sequence[Sequence[int]], dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+def padded_table(
+    rows: Sequence[Sequence[int]], dtype: type[np.generic]
+) -> tuple[np.ndarray, np.ndarray]:
     """The rows padded with 0 to the longest, [N, M], and their lengths i32[N]."""
     width = max(1, *(len(row) for row in rows))
     table = np.zeros((len(rows), width), dtype)

@@ -29,7 +29,7 @@ _SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 _NOT_TEXT = re.compile(r"<.*>|\[.*\]", re.DOTALL)
 
 
-def _steps(part: Any) -> Iterator[dict[str, Any]]:
+def _steps(part: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
     """The steps of a normalizer, pre-tokenizer or decoder, whether a sequence or a single one."""
     if part is None:
         return
@@ -43,7 +43,7 @@ def _steps(part: Any) -> Iterator[dict[str, Any]]:
 _SEQUENCES = ("normalizers", "pretokenizers", "decoders")
 
 
-def _without_additions(part: Any) -> Any:
+def _without_additions(part: dict[str, Any] | None) -> dict[str, Any] | None:
     """A normalizer or pre-tokenizer that does not prepend a space to a text."""
     steps = []
     for step in _steps(part):
@@ -57,7 +57,7 @@ def _without_additions(part: Any) -> Any:
         steps.append(step)
     if len(steps) < 2:
         return steps[0] if steps else None
-    kind = "pretokenizers" if "pretokenizers" in part else "normalizers"
+    kind = "pretokenizers" if part is not None and "pretokenizers" in part else "normalizers"
     return {"type": "Sequence", kind: steps}
 
 

@@ -131,7 +131,7 @@ class Tensors:
     def __enter__(self) -> "Tensors":
         return self
 
-    def __exit__(self, *exception: Any) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
     def _slice(self, tensor: str) -> Any:

@@ -1,13 +1,13 @@
 """Networks of actor-critics over arrays: MLP, CNN or GRU torsos, with the heads on them."""
 
 from collections.abc import Callable
-from typing import Any
 
 import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from agentrl.policies.heads import Normal
 
@@ -26,7 +26,7 @@ def orthogonal(gain: float) -> Callable[..., jax.Array]:
     XLA's thread pool.
     """
 
-    def init(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
+    def init(key: jax.Array, shape: tuple[int, ...], dtype: DTypeLike = jnp.float32) -> jax.Array:
         rows, columns = int(np.prod(shape[:-1])), shape[-1]
         drawn = jax.random.normal(key, (max(rows, columns), min(rows, columns)))
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-import chex
 import jax
 
 from agentrl.actors.array import array_actor
@@ -12,7 +11,7 @@ from agentrl.checks import check_choice
 from agentrl.players.scripted import check_expert, expert_actor
 from agentrl.policies.actor_critic import Policy
 from agentrl.rollout.pack import Packing, array_packing
-from envs.environment import Environment
+from envs.environment import Environment, EnvParams
 from envs.vector import World
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class BoundPolicy(NamedTuple):
 def bind(
     policy: "Policy | LanguagePolicy",
     env: Environment,
-    env_params: chex.ArrayTree,
+    env_params: EnvParams,
     context: "Context | None",
     turns: int,
     *,

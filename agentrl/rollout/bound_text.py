@@ -1,7 +1,5 @@
 """A language policy bound to an environment in the graph."""
 
-import chex
-
 from agentrl.actors.contexts import Context
 from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.text_source import expert, text_agent
@@ -13,14 +11,14 @@ from agentrl.rollout.bound import LISTENERS, BoundPolicy
 from agentrl.rollout.questions import questions_of
 from agentrl.rollout.runner import one_by_one
 from agentrl.rollout.text_rows import text_packing
-from envs.environment import Environment
+from envs.environment import Environment, EnvParams
 from envs.vector import World
 
 
 def bind_text(
     policy: LanguagePolicy,
     env: Environment,
-    env_params: chex.ArrayTree,
+    env_params: EnvParams,
     context: Context | None,
     turns: int,
     *,

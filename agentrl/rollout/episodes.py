@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from agentrl.policies.actor_critic import Policy
     from agentrl.policies.language import LanguagePolicy
     from agentrl.rollout.host import Host
-    from envs.environment import Environment
+    from envs.environment import Environment, EnvParams
 
 
 @for_hosts("agentrl.rollout.hosted.host_episodes")
 def episodes(
     policy: "Policy | LanguagePolicy",
     env: "Environment",
-    env_params: chex.ArrayTree,
+    env_params: "EnvParams",
     context: "Context | None" = None,
     host: "Host | None" = None,
     sampler: Sampler = independent,
@@ -254,7 +254,7 @@ class _Episodes(NamedTuple):
         `Rollout.collect`."""
         asking = self.bound.questions
         world, seating, trajectory = self.act(params, state, key, given, self.watch)
-        noted: Any = None
+        noted: chex.ArrayTree = None
         if asking is not None or self.judging is not None:
             turns, noted = trajectory.turns
             trajectory = trajectory._replace(turns=turns)
@@ -366,7 +366,7 @@ def packed(
     )
 
 
-def turn_limit(env_params: chex.ArrayTree, max_turns: int | None) -> int:
+def turn_limit(env_params: "EnvParams", max_turns: int | None) -> int:
     """T of whole episodes. ValueError if the environment's limit is smaller."""
     limit = int(env_params.max_steps_in_episode)
     turns = limit if max_turns is None else max_turns

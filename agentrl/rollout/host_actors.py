@@ -8,7 +8,7 @@ depend on timing.
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
@@ -36,12 +36,12 @@ class HostView(NamedTuple):
     whose key is used.
     """
 
-    agent: Any
-    acting: Any
-    observation: Any
-    begins: Any
-    episode: Any
-    turn: Any
+    agent: chex.Array
+    acting: chex.Array
+    observation: chex.Array | ObservationTokens
+    begins: chex.Array
+    episode: chex.Array
+    turn: chex.Array
 
 
 class ReplyBytes(NamedTuple):

@@ -7,7 +7,7 @@ bad, 0 undecided.
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from agentrl.players.scripted import OUTSIDE, check_expert, expert_actions, is_o
 from agentrl.rollout.seating import seat_all
 from agentrl.rollout.types import Start, Turn
 from agentrl.rollout.unroll import keep_turn, unroll
+from envs.environment import Environment, EnvParams, EnvState
 from envs.vector import World
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Judging(NamedTuple):
         return first, keep
 
 
-def judging(name: str, env: Any, env_params: Any) -> Judging | None:
+def judging(name: str, env: Environment, env_params: EnvParams) -> Judging | None:
     """The judge that config.rollout.judge names; None of "none".
 
     "expert": 1 where the environment's expert would have done the same, -1 elsewhere; of a turn of
@@ -172,7 +173,7 @@ def _comes_closer(scene: Scene, notes: Notes, turn: Turn) -> tuple[jax.Array, ja
     return jnp.where(following < notes.value, 1.0, -1.0), following
 
 
-def turns_of_expert(env: Any, state: Any, params: Any, most: int) -> jax.Array:
+def turns_of_expert(env: Environment, state: EnvState, params: EnvParams, most: int) -> jax.Array:
     """Turns that the environment's expert needs from a state to success (or the end, where there is
     no success), i32[]; most + 1 if it does not get there. Every step has the same chance."""
 

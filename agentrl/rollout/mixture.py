@@ -41,17 +41,15 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
       ValueError: the environments cannot be combined.
     """
     names, parts = tuple(rollouts), tuple(rollouts.values())
-    slots = None
-    if any(part.slots for part in parts):
+    slots, met = None, [part.slots for part in parts if part.slots is not None]
+    if met:
         if len({part.agents for part in parts}) > 1:
             raise ValueError(
                 "rollout opponent='pool' with games of "
                 f"{', '.join(f'{part.agents} ({name})' for name, part in rollouts.items())} seats: "
                 "expected as many seats in all of them"
             )
-        slots = SlotsOfSeveral(
-            parts[0].slots.members, tuple(part.slots.of_match() for part in parts)
-        )
+        slots = SlotsOfSeveral(met[0].members, tuple(one.of_match() for one in met))
     provides = frozenset.intersection(*(part.provides - {"role", "task"} for part in parts))
 
     def collect(params, states, key, **given):

@@ -20,7 +20,7 @@ from agentrl.policies.scoring import join, split
 from agentrl.rollout.bound import BoundPolicy
 from agentrl.rollout.types import Seating
 from envs.agents import Agents
-from envs.environment import Environment
+from envs.environment import Environment, EnvParams
 from envs.vector import World
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def seat_teams(env: Agents, team: jax.Array, opponent: int = 1) -> Seating:
 
 def seat_side(world: World, state: chex.ArrayTree, side: str, opponent: int = 1) -> Seating:
     """Actor 0 has the seats of one of the environment's sides, actor `opponent` the others."""
-    own = sides(world, state) == world.env.sides.index(side)
+    of_agents = sides(world, state)
+    assert of_agents is not None  # `side` is one of them
+    own = of_agents == world.env.sides.index(side)
     return Seating(jnp.where(own, 0, opponent).astype(jnp.int32), own)
 
 
@@ -212,7 +214,7 @@ class Opposition(NamedTuple):
 
 def make_opposition(
     env: Environment,
-    env_params: chex.ArrayTree,
+    env_params: EnvParams,
     opponent: str,
     *,
     members: int | None = None,

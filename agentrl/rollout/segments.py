@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agentrl.policies.actor_critic import Policy
     from agentrl.policies.language import LanguagePolicy
     from agentrl.rollout.host import Host
-    from envs.environment import Environment
+    from envs.environment import Environment, EnvParams
 
 # (memory, view) -> f32[B, S]
 _Critic = Callable[..., jax.Array]
@@ -50,7 +50,7 @@ class SegmentState(struct.PyTreeNode):
 def segments(
     policy: "Policy | LanguagePolicy",
     env: "Environment",
-    env_params: chex.ArrayTree,
+    env_params: "EnvParams",
     context: "Context | None" = None,
     host: "Host | None" = None,
     sampler: Sampler = independent,

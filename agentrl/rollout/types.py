@@ -4,7 +4,7 @@ Letters besides those of `agentrl.streams` and `agentrl.actors`: K actors.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import chex
 import jax
@@ -12,6 +12,10 @@ import jax
 from agentrl.actors.types import Decision
 from agentrl.streams import Rows, Streams
 from envs.vector import Outcome
+
+if TYPE_CHECKING:
+    from agentrl.rollout.mixture import SlotsOfSeveral
+    from agentrl.rollout.seating import Slots
 
 
 class Start(NamedTuple):
@@ -138,7 +142,7 @@ class Rollout(NamedTuple):
     agents: int = 1
     roles: int = 1
     tasks: tuple[str, ...] = ("0",)
-    slots: Any = None
+    slots: "Slots | SlotsOfSeveral | None" = None
     runner: Runner = Runner()
     asks: bool = False
     close: Callable[[], None] = lambda: None

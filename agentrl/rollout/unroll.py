@@ -228,12 +228,15 @@ def prefix(trajectory: Trajectory, turn: jax.Array) -> Start:
     return jax.tree.map(pick, trajectory.turns.before, trajectory.final)
 
 
-def keep_states(notes: Any, turn: Any) -> tuple[Any, Any]:
+def keep_states(
+    notes: chex.ArrayTree, turn: Turn
+) -> tuple[chex.ArrayTree, tuple[chex.ArrayTree, jax.Array]]:
     """For `unroll`: keeps of a `Turn` what `states_of` reads."""
+    assert turn.before is not None  # `unroll` fills it
     return notes, (turn.before.state, turn.running)
 
 
-def states_of(turns: Any, final: chex.ArrayTree) -> chex.ArrayTree:
+def states_of(turns: tuple[chex.ArrayTree, jax.Array], final: chex.ArrayTree) -> chex.ArrayTree:
     """States before each turn and after the last, [T + 1, B, ...]. turns: what `keep_states` kept;
     final: the last states."""
     before, running = turns

@@ -29,7 +29,7 @@ from agentrl.rollout.host import processes
 from agentrl.rollout.host_actors import host_text_actor, host_text_agent
 from agentrl.rollout.host_turns import HostTurns
 from agentrl.run import restored
-from envs.environment import Environment
+from envs.environment import Environment, EnvParams
 from envs.hosted import Hosted
 from envs.vector import World
 
@@ -63,7 +63,7 @@ def asked(
 def named(
     names: Sequence[str],
     env: Environment,
-    env_params: chex.ArrayTree,
+    env_params: EnvParams,
     *,
     greedy: bool,
     started: Mapping[str, Asked] | None = None,
@@ -96,7 +96,7 @@ def named(
 def seated(
     names: Sequence[str],
     env: Environment,
-    env_params: chex.ArrayTree,
+    env_params: EnvParams,
     *,
     greedy: bool,
     started: Mapping[str, Asked] | None = None,
@@ -129,7 +129,7 @@ def seated(
 def _named(
     name: str,
     env: Environment,
-    env_params: chex.ArrayTree,
+    env_params: EnvParams,
     greedy: bool,
     started: Mapping[str, Asked],
     known: Sequence[str] = SCRIPTED,
@@ -158,13 +158,17 @@ def _named(
     return {name: _of_run(name, run, seed, env, env_params, greedy)}
 
 
-def _of_run(name: str, run: restored.Run, seed: int, env, env_params, greedy: bool) -> Actor:
+def _of_run(
+    name: str, run: restored.Run, seed: int, env: Environment, env_params: EnvParams, greedy: bool
+) -> Actor:
     params = jax.tree.map(lambda x: x[seed - run.config.seed], run.state.params)
     player = _in_words if run.experiment.policy.reads_text else _over_arrays
     return player(name, run, params, World(env, env_params), greedy)
 
 
-def _over_arrays(name: str, run: restored.Run, params, world: World, greedy: bool) -> Actor:
+def _over_arrays(
+    name: str, run: restored.Run, params: chex.ArrayTree, world: World, greedy: bool
+) -> Actor:
     """A policy over arrays, in the game that it was trained in or in another form of it."""
     env, mask_illegal = world.env, run.config.rollout.get("mask_illegal", False)
     for task in run.experiment.tasks.values():
@@ -176,7 +180,9 @@ def _over_arrays(name: str, run: restored.Run, params, world: World, greedy: boo
     return array_actor(policy, params, greedy=greedy, mask_illegal=mask_illegal)
 
 
-def _in_words(name: str, run: restored.Run, params, world: World, greedy: bool) -> Actor:
+def _in_words(
+    name: str, run: restored.Run, params: chex.ArrayTree, world: World, greedy: bool
+) -> Actor:
     """The contestant of a run whose policy reads and writes text."""
     trained, policy = _as_trained(name, run.experiment, world.env)
     if trained.num_agents == 1:

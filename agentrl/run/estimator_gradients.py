@@ -18,7 +18,7 @@ without bias, such as `rloo`, is below 1.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import chex
 import jax
@@ -29,7 +29,11 @@ from agentrl.learner.credit import arrays_of
 from agentrl.learner.function import Function
 from agentrl.learner.passes import gradients, length_up_to
 from agentrl.learner.update import normalized
+from agentrl.policies.protocol import AnyPolicy
 from agentrl.streams import Rows, Streams, at_positions
+
+if TYPE_CHECKING:
+    from agentrl.run.restored import Run
 
 
 class Clarity(NamedTuple):
@@ -64,7 +68,7 @@ def advantage_of(name: str, estimator: Function, streams: Streams) -> jax.Array:
 
 
 def measure(
-    run: Any, estimators: Mapping[str, Function], turns: int, batches: int
+    run: "Run", estimators: Mapping[str, Function], turns: int, batches: int
 ) -> dict[str, Clarity]:
     """Of each estimator, f32[seeds], of a run that was read back.
 
@@ -105,7 +109,7 @@ def measure(
 
 
 def _gradient(
-    policy: Any, params: chex.ArrayTree, rows: Rows, weight: jax.Array, microbatch: int | None
+    policy: AnyPolicy, params: chex.ArrayTree, rows: Rows, weight: jax.Array, microbatch: int | None
 ) -> jax.Array:
     """Gradient f32[D] of the sum of weight log pi; weight: f32[R, L], of each position."""
 

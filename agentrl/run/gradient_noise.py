@@ -16,7 +16,7 @@ noise + signal.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import chex
 import jax
@@ -25,7 +25,11 @@ import jax.numpy as jnp
 from agentrl import advantages
 from agentrl.learner.credit import arrays_of
 from agentrl.learner.function import Function
+from agentrl.policies.protocol import AnyPolicy
 from agentrl.streams import Rows, Streams
+
+if TYPE_CHECKING:
+    from agentrl.run.restored import Run
 
 
 def noise_and_signal(gradients: jax.Array, include: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -41,7 +45,13 @@ def noise_and_signal(gradients: jax.Array, include: jax.Array) -> tuple[jax.Arra
 
 
 def episode_gradients(
-    policy: Any, params: chex.ArrayTree, rows: Rows, weight: jax.Array, *, streams: int, most: int
+    policy: AnyPolicy,
+    params: chex.ArrayTree,
+    rows: Rows,
+    weight: jax.Array,
+    *,
+    streams: int,
+    most: int,
 ) -> jax.Array:
     """Gradient of the sum of weight log pi over the rows of each stream, f32[streams, D].
 
@@ -69,7 +79,7 @@ def episode_gradients(
 Way = Callable[[Streams], tuple[jax.Array, jax.Array]]
 
 
-def ways(run: Any) -> dict[str, Way]:
+def ways(run: "Run") -> dict[str, Way]:
     """The estimators that a run is about, by name; {} of a run that is about none."""
     chosen = run.config.advantage
     if "parent" in run.experiment.rollout.provides and "gamma" in chosen:
@@ -99,7 +109,7 @@ def ways(run: Any) -> dict[str, Way]:
 
 
 def measure(
-    run: Any, turns: int, batches: int, found_by: Mapping[str, Way]
+    run: "Run", turns: int, batches: int, found_by: Mapping[str, Way]
 ) -> dict[str, tuple[jax.Array, ...]]:
     """{estimator: (noise, signal, A^2)}, f32[seeds] each, of a run that was read back."""
     policy, rollout = run.experiment.policy, run.experiment.rollout

@@ -6,7 +6,7 @@ import pathlib
 import re
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import chex
 import jax
@@ -38,6 +38,8 @@ from agentrl.run.progress import Progress, title
 from agentrl.run.provenance import provenance
 from agentrl.run.signals import NOTICE_SECONDS, Stop
 from agentrl.run.workdir import claimed, opened, store
+
+Result = TypeVar("Result")
 
 
 class NonFiniteError(RunError):
@@ -150,7 +152,9 @@ def _begun(programs: Programs, params: chex.ArrayTree) -> TrainState:
     return programs.restart(state.replace(params=jax.device_put(params, placed)))
 
 
-def _timed(seconds: dict[str, float], name: str, function: Callable, *args: Any) -> Any:
+def _timed(
+    seconds: dict[str, float], name: str, function: Callable[..., Result], *args: Any
+) -> Result:
     """The function's result, once computed; its duration goes to `seconds`."""
     before = time.perf_counter()
     out = jax.block_until_ready(function(*args))

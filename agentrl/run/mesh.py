@@ -110,7 +110,7 @@ def _check_attention(platform: str, policy: "AnyPolicy") -> None:
         )
 
 
-def use(mesh: Mesh | None) -> Any:
+def use(mesh: Mesh | None) -> contextlib.AbstractContextManager:
     """Context in which `agentrl.devices.placement` uses the mesh."""
     return contextlib.nullcontext() if mesh is None else jax.set_mesh(mesh)
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
@@ -17,6 +17,9 @@ from agentrl.learner.train_step import Train
 from agentrl.rollout.runner import only_seed
 from agentrl.run import memory, mesh, population
 
+# (parameters) -> {environment: its outcomes on the fixed tasks}
+Evaluate = Callable[[chex.ArrayTree], dict[str, play.Outcomes]]
+
 
 class Programs(NamedTuple):
     """Functions to compile, for all seeds; evaluate on fixed tasks, by environment.
@@ -27,7 +30,7 @@ class Programs(NamedTuple):
     init: Callable[[jax.Array], TrainState]
     train: dict[str, Train]
     restart: Callable[[TrainState], TrainState]
-    evaluate: Callable[[Any], dict[str, play.Outcomes]]
+    evaluate: Evaluate
     seeds: np.ndarray
     shapes: chex.ArrayTree
 
@@ -43,8 +46,8 @@ class Prepared(NamedTuple):
     config: ml_collections.ConfigDict
     experiment: Experiment
     programs: Programs
-    train: dict[str, Callable[..., Any]]
-    evaluate: Callable[..., Any]
+    train: dict[str, Train]
+    evaluate: Evaluate
     needs: dict[str, memory.Need]
     seconds: float
 

@@ -21,6 +21,7 @@ import numpy as np
 from agentrl.actors.types import Actor
 from agentrl.rollout.results import Results, play_results
 from agentrl.rollout.seating import first_of_teams, teams
+from envs.environment import Environment, EnvParams
 from envs.vector import World
 
 ENDS = ("won", "drawn", "lost", "own_illegal", "other_illegal", "cut")
@@ -85,8 +86,8 @@ class Arena:
 
 def play_all(
     players: dict[str, Actor],
-    env: Any,
-    env_params: Any,
+    env: Environment,
+    env_params: EnvParams,
     *,
     matches: int,
     seed: int,

@@ -12,6 +12,7 @@ import functools
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import numpy as np
 
@@ -35,7 +36,7 @@ _MOST = 200_000
 
 
 @functools.cache
-def sequence_form(name: str, **options: Any) -> SequenceForm:
+def sequence_form(name: str, **options: int | tuple[int, ...]) -> SequenceForm:
     """The sequence form of a tabular game by name; the options are those of the rules' `deals`.
 
     "KuhnPoker-v1" (players=2), "LeducPoker-v1", "LiarsDice-v1" (one die each), "Nim-v1"
@@ -53,7 +54,7 @@ class _Node(NamedTuple):
     """A state of the rules, how it came about (number of the deal, actions), and each player's last
     sequence (number of the row, action), None for none."""
 
-    state: Any
+    state: chex.ArrayTree
     path: tuple[int, ...]
     last: tuple[tuple[int, int] | None, ...]
 
@@ -67,7 +68,7 @@ class _Row(NamedTuple):
     before: tuple[int, int] | None
     legal: np.ndarray
     place: tuple[int, ...]
-    state: Any
+    state: chex.ArrayTree
 
 
 def _expand(rules: ModuleType, num_actions: int):
@@ -96,7 +97,7 @@ def _expand(rules: ModuleType, num_actions: int):
     return expand
 
 
-def enumerate_game(rules: ModuleType, **options: Any) -> SequenceForm:
+def enumerate_game(rules: ModuleType, **options: int | tuple[int, ...]) -> SequenceForm:
     """Traverses the tree of the rules level by level and folds it into sequence form.
 
     ValueError for a tree of more than 200,000 states.

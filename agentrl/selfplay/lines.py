@@ -5,7 +5,7 @@ faces a finite tree over all replies of the other seat. The tree is traversed po
 positions that are reached in several ways are evaluated once and counted as often.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -14,6 +14,7 @@ from agentrl.actors.types import Actor
 from agentrl.players import minimax
 from agentrl.players.scripted import view_of
 from agentrl.selfplay.arena import ENDS
+from envs.game import GameParams, TurnGame
 from envs.vector import World
 
 # Number of states evaluated together.
@@ -37,7 +38,7 @@ class Lines(NamedTuple):
         return self.ends["lost"] + self.ends["own_illegal"]
 
 
-def check(name: str, player: Actor, env: Any) -> None:
+def check(name: str, player: Actor, env: TurnGame) -> None:
     """ValueError unless all lines of play against a player called `name` can be enumerated."""
     what = "walking through all lines of play"
     minimax.check_exhaustible(env, what)
@@ -48,7 +49,7 @@ def check(name: str, player: Actor, env: Any) -> None:
         )
 
 
-def walk(player: Actor, env: Any, env_params: Any, seat: int) -> Lines:
+def walk(player: Actor, env: TurnGame, env_params: GameParams, seat: int) -> Lines:
     """Plays a player in one seat against every sequence of legal actions of the other seat.
 
     The player must be deterministic (a greedy policy) and without memory.

@@ -17,6 +17,7 @@ import numpy as np
 from agentrl.actors.types import Actor
 from agentrl.rollout.results import play_results
 from agentrl.rollout.seating import first_of_teams, teams
+from envs.environment import Environment, EnvParams
 from envs.vector import World
 
 # More would be an afternoon by mistake.
@@ -103,8 +104,8 @@ def parse(text: str, players: int, seats: int) -> np.ndarray:
 
 def play_lineups(
     players: dict[str, Actor],
-    env: Any,
-    env_params: Any,
+    env: Environment,
+    env_params: EnvParams,
     lineups: Sequence[Sequence[int]],
     *,
     matches: int,

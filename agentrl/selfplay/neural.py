@@ -1,7 +1,6 @@
 """Policies over observations as tables over a game's information states."""
 
 from collections.abc import Callable
-from typing import Any
 
 import chex
 import jax
@@ -11,9 +10,11 @@ import numpy as np
 from agentrl.policies.actor_critic import Policy
 from agentrl.selfplay import sequence_form as sf
 from agentrl.selfplay.sequence_form import SequenceForm
+from envs.agents import Agents
+from envs.environment import Environment, EnvParams
 
 
-def form_of(env: Any) -> SequenceForm | None:
+def form_of(env: Agents) -> SequenceForm | None:
     """The sequence form of an environment, or None if the environment has none."""
     if env.tabular is None:
         return None
@@ -25,7 +26,7 @@ def form_of(env: Any) -> SequenceForm | None:
 
 
 def make_table(
-    policy: Policy, env: Any, env_params: Any
+    policy: Policy, env: Environment, env_params: EnvParams
 ) -> Callable[[chex.ArrayTree], jax.Array] | None:
     """(params) -> policy f32[I, A] of the game's information states, or None.
 
@@ -52,7 +53,7 @@ def make_table(
 
 
 def make_exploitability(
-    policy: Policy, env: Any, env_params: Any
+    policy: Policy, env: Environment, env_params: EnvParams
 ) -> Callable[[chex.ArrayTree], jax.Array] | None:
     """(params) -> exploitability f32[] of the policy in all seats, NashConv / N, in the graph.
 

@@ -17,8 +17,9 @@ https://doi.org/10.1006/game.1996.0050.
 """
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -47,7 +48,7 @@ class SequenceForm:
     levels: tuple[np.ndarray, ...]
     sequences: np.ndarray
     payoff: np.ndarray
-    states: Any
+    states: chex.ArrayTree
 
     @property
     def num_players(self) -> int:

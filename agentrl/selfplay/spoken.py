@@ -27,6 +27,7 @@ from agentrl.policies.codec import Tokens
 from agentrl.policies.language import LanguagePolicy
 from agentrl.selfplay.sequence_form import SequenceForm
 from agentrl.streams import Rows
+from envs.environment import Environment, EnvParams
 from envs.vector import World
 
 
@@ -38,7 +39,11 @@ def has_table(policy: LanguagePolicy, context: Context) -> bool:
 
 
 def make_spoken(
-    policy: LanguagePolicy, env: Any, env_params: Any, context: Context, form: SequenceForm
+    policy: LanguagePolicy,
+    env: Environment,
+    env_params: EnvParams,
+    context: Context,
+    form: SequenceForm,
 ) -> Callable[[chex.ArrayTree], tuple[jax.Array, jax.Array]]:
     """(params) -> (policy f32[I, A], probability f32[I] that the reply is a legal command).
 
@@ -120,7 +125,7 @@ def _texts(agent: TextAgent, world: World, form: SequenceForm) -> tuple[Any, Tok
     return prompt, commands(agent, world, view)
 
 
-def _view(states: Any, form: SequenceForm, row: np.ndarray) -> View:
+def _view(states: chex.ArrayTree, form: SequenceForm, row: np.ndarray) -> View:
     """Views of each information state's player in the states of `row` i32[I, 2]; -1: none."""
     at = np.maximum(row[:, 0], 0)
     state = jax.tree.map(lambda x: x[at], states)

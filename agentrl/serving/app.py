@@ -7,7 +7,7 @@ import hmac
 import json
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -109,7 +109,11 @@ class _Server:
         self.authorization = f"Bearer {api_key}".encode() if api_key else None
 
     @web.middleware
-    async def guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
+    async def guard(
+        self,
+        request: web.Request,
+        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    ) -> web.StreamResponse:
         """Checks the key; turns errors into the protocol's JSON."""
         try:
             if request.path != "/health":

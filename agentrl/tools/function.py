@@ -12,9 +12,12 @@ import threading
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from agentrl.checks import check_choice, check_range
+
+if TYPE_CHECKING:
+    from agentrl.tools.environment import Episode
 
 Keep = Literal["head", "tail", "both"]
 Status = Literal["ok", "invalid", "failed", "timeout", "refused"]
@@ -97,7 +100,7 @@ class Tool:
         about = {"name": self.name, "description": self.description}
         return {"type": "function", "function": about | {"parameters": dict(self.parameters)}}
 
-    def run(self, call: Call, episode: Any = None) -> Result:
+    def run(self, call: Call, episode: "Episode | None" = None) -> Result:
         """Checks the arguments and calls the function, again after a failure if it has retries.
 
         A text is shown as it is, anything else as JSON. A function that does not end in time is
@@ -311,7 +314,10 @@ def _in_time(function: Callable[..., Any], given: Mapping[str, Any], seconds: fl
 
 
 def run_all(
-    tools: Mapping[str, Tool], calls: Sequence[Call], left: Mapping[str, int], episode: Any = None
+    tools: Mapping[str, Tool],
+    calls: Sequence[Call],
+    left: Mapping[str, int],
+    episode: "Episode | None" = None,
 ) -> list[Result]:
     """Results of the calls of a turn, which run at the same time, in the order of the calls.
 

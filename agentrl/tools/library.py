@@ -171,7 +171,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _reads_only(action: int, *names: Any) -> int:
+def _reads_only(action: int, *names: str | None) -> int:
     allowed = (
         sqlite3.SQLITE_SELECT,
         sqlite3.SQLITE_READ,

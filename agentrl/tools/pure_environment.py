@@ -7,6 +7,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,7 +31,7 @@ class PureToolState(EnvState):
     the answer. answered: bool[].
     """
 
-    task: Any
+    task: chex.ArrayTree
     made: jax.Array
     outcome: jax.Array
     results: jax.Array
@@ -100,7 +101,9 @@ class PureToolEnvironment(Environment):
         """A task: a NamedTuple of integers and arrays of integers."""
         raise self.undefined("draw")
 
-    def reward(self, task: Any, calls: Mapping[str, jax.Array], answer: jax.Array) -> jax.Array:
+    def reward(
+        self, task: chex.ArrayTree, calls: Mapping[str, jax.Array], answer: jax.Array
+    ) -> jax.Array:
         """The reward of an answer, f32[].
 
         calls: i32[] by name of a tool, how often it was called. answer: the result of the call that
@@ -108,7 +111,7 @@ class PureToolEnvironment(Environment):
         """
         raise self.undefined("reward")
 
-    def solve(self, task: Any) -> Sequence[tuple[PureTool, tuple[Any, ...]]]:
+    def solve(self, task: chex.ArrayTree) -> Sequence[tuple[PureTool, tuple[Any, ...]]]:
         """The expert's calls in order, (tool, arguments in the order of its form) each."""
         raise NotImplementedError(f"{self.name} has no expert")
 
@@ -166,7 +169,9 @@ class PureToolEnvironment(Environment):
             counts[tool.name] = jnp.sum(inside, dtype=jnp.int32)
         return counts
 
-    def result(self, action: jax.Array, task: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def result(
+        self, action: jax.Array, task: chex.ArrayTree
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """(values i32[R], whether they are in range bool[], whether it ends bool[]) of a call."""
         values, fits, ends = jnp.zeros(self.width, jnp.int32), False, False
         for tool, start in zip(self.tools, self.starts, strict=True):

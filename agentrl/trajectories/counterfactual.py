@@ -6,8 +6,6 @@ where it has to act more often than in the file, the expert acts. With nothing c
 is that of the file.
 """
 
-from typing import Any
-
 import jax
 import numpy as np
 
@@ -23,6 +21,7 @@ from agentrl.trajectories.replay import (
     world_of,
 )
 from agentrl.trajectories.schema import Episode, Task
+from envs.environment import EnvState
 
 
 def outcome(episode: Episode, draws: int = 1) -> Outcome:
@@ -83,7 +82,7 @@ def _played(
     return won
 
 
-def expert_actions(world: World, task: Task, state: Any, agent: int) -> list[np.ndarray]:
+def expert_actions(world: World, task: Task, state: EnvState, agent: int) -> list[np.ndarray]:
     """The expert's action, and none for the further commands of a reply."""
     action = np.asarray(world.expert(state, agent))
     grammar = task.grammar

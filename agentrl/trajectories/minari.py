@@ -17,7 +17,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,10 @@ from agentrl.trajectories.schema import (
     number,
     to_line,
 )
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Space
+    from minari import EpisodeData, MinariDataset
 
 _OWN = "agentrl.episode"
 _ID = re.compile(r"([-\w]{2,}(/[-\w]+)*/)?[-\w]+-v\d+")
@@ -145,7 +149,7 @@ def _values(array: Array | None) -> np.ndarray:
     return np.array(array.data, array.dtype).reshape(array.shape)
 
 
-def _array(values: Any) -> Array:
+def _array(values: np.ndarray) -> Array:
     values = np.asarray(values)
     data = map(number, values.ravel()) if values.dtype.kind == "f" else values.ravel().tolist()
     return Array(str(values.dtype), values.shape, tuple(data))
@@ -198,7 +202,7 @@ def _buffer(place: int, episode: Episode) -> Any:
     )
 
 
-def _own(rest: Episode, one: Any) -> Episode:
+def _own(rest: Episode, one: "EpisodeData") -> Episode:
     """An episode of ours with the arrays of Minari's."""
     (agent,) = rest.agents
     if len(agent.turns) != len(one):
@@ -218,7 +222,7 @@ def _own(rest: Episode, one: Any) -> Episode:
     return dataclasses.replace(rest, agents=(dataclasses.replace(agent, turns=turns),))
 
 
-def _observer(space: Any) -> Callable[[Any], Any]:
+def _observer(space: "Space") -> Callable[[Any], Any]:
     """(observation) -> the array that a policy reads."""
     from gymnasium import spaces
 
@@ -230,7 +234,7 @@ def _observer(space: Any) -> Callable[[Any], Any]:
     raise ValueError(f"observation space {space}: expected Box, Discrete or a vector of numbers")
 
 
-def _actor(space: Any) -> tuple[Callable[[Any], Any], int]:
+def _actor(space: "Space") -> tuple[Callable[[Any], Any], int]:
     """((action) -> ours, the number of discrete ones or 0)."""
     from gymnasium import spaces
 
@@ -242,7 +246,7 @@ def _actor(space: Any) -> tuple[Callable[[Any], Any], int]:
     raise ValueError(f"action space {space}: expected Discrete, or a vector with bounds (Box)")
 
 
-def _task(data: Any) -> Task:
+def _task(data: "MinariDataset") -> Task:
     """The environment that the data set names, as `envs.make` takes it."""
     spec = data.spec.env_spec
     if spec is None:
@@ -251,7 +255,7 @@ def _task(data: Any) -> Task:
     return Task(f"gymnasium:{spec.id}", options, spec.max_episode_steps or 1)
 
 
-def _solved(one: Any) -> np.ndarray | None:
+def _solved(one: "EpisodeData") -> np.ndarray | None:
     """Whether each step said that the task is solved; None where none says so."""
     infos = one.infos or {}
     told = infos.get("success", infos.get("is_success"))

@@ -113,7 +113,7 @@ class Recorded(NamedTuple):
     def _action(self, place: tuple[int, int]) -> dict[str, Any]:
         """What a policy over arrays saw and did at a position."""
         rows, legal = self.rows, None
-        action: Any = int(rows.tokens[place])
+        action: int | tuple[float, ...] = int(rows.tokens[place])
         if rows.action is not None:
             action = tuple(map(number, rows.action[place]))
         if rows.legal is not None:

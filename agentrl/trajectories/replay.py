@@ -18,6 +18,7 @@ import envs
 from agentrl.streams import to_last_turn
 from agentrl.trajectories import replay_host
 from agentrl.trajectories.schema import Episode, Task, number
+from envs.environment import Environment, EnvState
 from envs.text import Grammar, parse
 
 # As in `agentrl.rollout.unroll`: what of a turn's key is for the environment.
@@ -32,8 +33,8 @@ class World(NamedTuple):
     """Compiled functions of one environment, for single episodes. draw: (state) -> text, on the
     host."""
 
-    env: Any
-    reset: Callable[[jax.Array], Any]
+    env: Environment
+    reset: Callable[[jax.Array], EnvState]
     step: Callable[..., Any]
     seen: Callable[[Any], Any]
     legal: Callable[..., Any]
@@ -168,7 +169,7 @@ def _differences(episode: Episode) -> Iterator[str]:
 
 
 def _steps(
-    world: World, episode: Episode, state: Any
+    world: World, episode: Episode, state: EnvState
 ) -> Iterator[tuple[int, Any, list[int], list[Any], Any]]:
     """(turn, state before it, agents that act, outcome as of `stepped`, state after it) of all."""
     assert episode.seeds is not None  # `_begun` has checked
@@ -212,7 +213,9 @@ def _words(fingerprint: jax.Array) -> tuple[int, int]:
     return first, second
 
 
-def _seen(world: World, episode: Episode, state: Any, t: int, present: list[int]) -> Iterator[str]:
+def _seen(
+    world: World, episode: Episode, state: EnvState, t: int, present: list[int]
+) -> Iterator[str]:
     """What differs of what is seen before a turn."""
     task, anchors = episode.task, np.asarray(world.seen(state)[1])
     if task.grammar is not None:
@@ -242,7 +245,7 @@ def _text(episode: Episode, agent: int, t: int, *, trained: bool) -> str:
 def stepped(
     world: World,
     episode: Episode,
-    state: Any,
+    state: EnvState,
     actions: dict[int, list[np.ndarray]],
     key: jax.Array,
 ) -> tuple:
@@ -274,7 +277,7 @@ def stepped(
     return state, total, *ended
 
 
-def actions_of(world: World, episode: Episode, state: Any, a: int, t: int) -> list[np.ndarray]:
+def actions_of(world: World, episode: Episode, state: EnvState, a: int, t: int) -> list[np.ndarray]:
     """The actions of an agent in a turn: as they are in the file, or read in its reply."""
     if episode.task.grammar is None:
         turn = next(turn for turn in episode.agents[a].turns if turn.number == t)

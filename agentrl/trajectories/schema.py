@@ -7,7 +7,7 @@ of float32 are written with as many digits as tell them apart, so they are read 
 import dataclasses
 import json
 import math
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 
@@ -173,7 +173,7 @@ class Episode:
         return any(bool(turn.success) for agent in self.agents for turn in agent.turns)
 
 
-def number(value: Any) -> float:
+def number(value: SupportsFloat) -> float:
     """A float32 as the number of fewest digits that is read back as the same float32."""
     value = np.float32(value)
     return float(str(value)) if np.isfinite(value) else float(value)

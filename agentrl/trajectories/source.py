@@ -3,8 +3,8 @@
 Nothing is tokenised again: rows are the token ids of the file. Letters as in `agentrl.streams`.
 """
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ import numpy as np
 
 from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup, Source
+from agentrl.policies.actor_critic import Policy
 from agentrl.streams import SPANS, Rows, Streams
 from agentrl.trajectories import files
 from agentrl.trajectories.schema import Agent, Episode, Turn
@@ -20,6 +21,8 @@ Kept = Literal["all", "successes"]
 Turns = Literal["all", "valid"]
 _FLAGS = ("terminated", "truncated", "success", "valid", "well_formed")
 _NUMBERS = ("reward", "value", "bootstrap", "cost", "duration")
+
+Tree = TypeVar("Tree", Streams, Rows)
 
 
 class Played(NamedTuple):
@@ -80,7 +83,7 @@ def file(
     return Component(source=Source(make), in_warm_start=True)
 
 
-def _on_device(tree: Any) -> Any:
+def _on_device(tree: Tree) -> Tree:
     return jax.tree.map(jnp.asarray, tree)
 
 
@@ -149,7 +152,7 @@ def _held(setup: Setup, found: Sequence[Played], turns: Turns) -> Rows:
     return array_rows(found, setup.policy, trains)
 
 
-def text_rows(found: Sequence[Played], vocabulary: int, trains: Any) -> Rows:
+def text_rows(found: Sequence[Played], vocabulary: int, trains: Callable[[Turn], bool]) -> Rows:
     """Rows of a language policy, as long as the longest. ValueError without tokens of it."""
     rows = [(i, one, row) for i, one in enumerate(found) for row in one.agent.rows]
     sizes = [sum(len(span.tokens) for span in row) for _, _, row in rows]
@@ -188,7 +191,7 @@ def text_rows(found: Sequence[Played], vocabulary: int, trains: Any) -> Rows:
     )
 
 
-def array_rows(found: Sequence[Played], policy: Any, trains: Any) -> Rows:
+def array_rows(found: Sequence[Played], policy: Policy, trains: Callable[[Turn], bool]) -> Rows:
     """Rows of a policy over arrays: one per turn, or with memory one per stream, [N, T]."""
     memory = policy.memory(len(found))
     acted = [(i, one, turn) for i, one in enumerate(found) for turn in one.agent.turns]

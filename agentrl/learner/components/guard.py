@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.learner.component import Component, Setup
-from agentrl.learner.state import new_if
+from agentrl.learner.state import TrainState, new_if
 
 NAME = "guard"
 
@@ -63,13 +63,15 @@ def rejected_in_a_row(carry: Mapping[str, Any]) -> jax.Array:
     return carry[NAME].in_a_row
 
 
-def rejected_start(state: Any) -> Any:
+def rejected_start(state: TrainState) -> TrainState:
     """The state from which the last rejected update collected."""
     value = state.carry[NAME]
     return state.replace(rollout=value.rollout, key=value.key)
 
 
-def placed(carry: Mapping[str, Any], replicated: Any, rollout: Any) -> dict[str, Any]:
+def placed(
+    carry: Mapping[str, Any], replicated: jax.sharding.Sharding, rollout: chex.ArrayTree
+) -> dict[str, Any]:
     """Sharding of the guard's value on a mesh: its rollout state as the run's own."""
     everywhere = jax.tree.map(lambda _: replicated, carry[NAME])
     return {NAME: everywhere.replace(rollout=rollout)}

@@ -56,7 +56,8 @@ def opponent_pool(
       weighting: of "prioritised": "linear", "hard" or "variance".
     """
     _check(capacity, every, draw, weighting)
-    rollout = setup.rollout
+    rollout, slots = setup.rollout, setup.rollout.slots
+    assert slots is not None  # its matches are against a pool
     cooperative = cooperative_tasks(setup)
 
     def init(start: InitInputs) -> OpponentPool:
@@ -71,14 +72,14 @@ def opponent_pool(
 
     def before(pool: OpponentPool, params: chex.ArrayTree, key: jax.Array) -> Inputs:
         chance = draw_chance(pool, draw, weighting)
-        drawn = evenly_drawn(chance, pool.since >= 0, rollout.slots.members, key)
+        drawn = evenly_drawn(chance, pool.since >= 0, slots.members, key)
         met = jax.tree.map(lambda x: x[drawn], pool.members)
         return Inputs({"opponents": met, "drawn": drawn})
 
     def after(pool: OpponentPool, outcome: UpdateResult):
         drawn, update = outcome.inputs["drawn"], outcome.before.update
         score, counts = results(outcome.streams, rollout.agents, cooperative)
-        met = drawn[rollout.slots.of_match()]
+        met = drawn[slots.of_match()]
         record = pfsp.count(pool.record, jnp.zeros_like(met), met, score, counts)
         one = jnp.ones(())
         metrics = {
