@@ -28,6 +28,21 @@ class AgentViews(NamedTuple):
     legal: jax.Array
 
 
+class Draft(NamedTuple):
+    """One of several drafts side by side, for people to read.
+
+    writer: who wrote it. grades: those that others gave it. formed: it may go on. right: None where
+    that is not known. went_on: it was shown, or played.
+    """
+
+    writer: str
+    text: str
+    grades: tuple[float, ...] = ()
+    formed: bool = True
+    right: bool | None = None
+    went_on: bool = False
+
+
 class Agents:
     """The methods for one agent; `envs.game` has those for several."""
 
@@ -36,6 +51,8 @@ class Agents:
     in_python: ClassVar[bool] = False
     # It is made around another environment, `base`: see `envs.wrappers`.
     wraps: ClassVar[bool] = False
+    # Of a wrapper: what stands before the name of an environment in Python that it is around.
+    hosted: ClassVar[str] = ""
     # The agents act one at a time (`mover`, `legal`).
     in_turns: ClassVar[bool] = False
     # Cooperative: rewards are the same for all agents, or their sum is the objective.
@@ -147,6 +164,11 @@ class Agents:
     def expert_as(self, state: Any, agent: jax.Array, params: Any) -> jax.Array:
         """Action of the expert for an agent that acts now, [*action_shape]."""
         return self.expert(state, params)
+
+    def drafts_of(self, state: Any, params: Any) -> tuple[Draft, ...]:
+        """Drafts side by side of which one has just gone on, in a state as NumPy arrays; () in all
+        other states, and in environments without drafts."""
+        return ()
 
     def fingerprint_as(self, state: Any, agent: jax.Array, params: Any, *, of: str) -> jax.Array:
         """The hash of what one agent observes, or of the state, u32[2]; see `fingerprint`."""

@@ -95,6 +95,11 @@ def register(name: str, factory: Callable[..., Environment]) -> None:
     _REGISTERED[name] = factory
 
 
+def in_python(name: str) -> bool:
+    """Whether the name is that of an environment in Python, see `envs.hosted`."""
+    return ":" in name and not name.startswith("jaxmarl:")
+
+
 def make(name: str, **options: Any) -> tuple[Any, Any]:
     """Makes an environment: (env, params).
 
@@ -120,7 +125,7 @@ def make(name: str, **options: Any) -> tuple[Any, Any]:
         from envs import jaxmarl_bridge  # a package that need not be there
 
         return jaxmarl_bridge.make(name.removeprefix("jaxmarl:"), **options)
-    elif ":" in name:
+    elif in_python(name):
         from envs import hosted  # starts processes, so only when one is asked for
 
         return hosted.make(name, **options)
@@ -150,6 +155,14 @@ def _wrapped(
             f"environment {name!r} base={base!r}: expected the environment that it wraps, as "
             "{'name': 'Coin-v1', ...}"
         )
+    place = base["name"]
+    if factory.hosted and in_python(place):
+        if options:
+            raise ValueError(
+                f"environment {name!r} around {place}: options {', '.join(options)}; expected "
+                "those of the environment in Python alone, in base"
+            )
+        return make(**{**base, "name": f"{factory.hosted}:{place}"})
     inner, inner_params = make(**base)
     env = factory(base=inner, **{k: v for k, v in options.items() if k in static})
     options = {k: v for k, v in options.items() if k not in static}

@@ -120,7 +120,8 @@ def show_conversation(
         invalid = "" if streams.valid[0, t] else ", invalid"
         reward = float(streams.reward[0, t])
         reply = decode(codec, rows.tokens[row, written])
-        tell(f"> {reply}   (p {chance:.2f}, reward {reward:g}{invalid})")
+        who = "" if rows.speaker is None else f", role {rows.speaker[row, written[0]]}"
+        tell(f"> {reply}   (p {chance:.2f}, reward {reward:g}{invalid}{who})")
         total += reward
     # In games the policy has seat 0 of the first match, or all seats: the first stream is seat
     # 0's.

@@ -9,6 +9,7 @@ different seeds count as one run. --sweep=DIR in the place of --workdirs reports
 cells, which axes matter, and the best cell against the default.
 """
 
+import dataclasses
 import os
 import pathlib
 import sys
@@ -95,17 +96,17 @@ def _credit(run):
     from agentrl.run import checkpoint, restored
 
     path = run.launches[0].path
-    section = None
+    shown = report.Credit(None)
     try:
         for update in reversed(checkpoint.steps(path / "checkpoints")[-3:] or [None]):
             older, differs = _section(restored.load(path, update))
-            if section is None or differs:
-                section = older
+            if shown.section is None or differs:
+                shown = older
             if differs:
                 break
-        return report.Credit(section)
+        return shown
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
-        return report.Credit(section, str(error))
+        return dataclasses.replace(shown, reason=str(error))
 
 
 def _flown(run):
@@ -145,15 +146,14 @@ def _flown(run):
 
 
 def _section(run):
-    """(section, whether the shown groups' returns differ)."""
+    """(what is shown of a batch, whether the shown groups' returns differ)."""
     import jax
     import numpy as np
 
-    from agentrl.evaluation import credit_cards, credit_view, transcripts
-    from agentrl.learner.train_step import keys_of
+    from agentrl.evaluation import credit_view, report
+    from launchers import beside
 
     config, experiment = run.config, run.experiment
-    estimator = config.advantage.name.rpartition(".")[2]
     if "whole_episodes" not in experiment.rollout.properties:
         raise ValueError("the rollout collects no groups of whole episodes (rollout 'segments').")
     # A stream of keys of its own: a batch that was not used in training, the same at each call.
@@ -162,17 +162,35 @@ def _section(run):
     collect, tasks = experiment.maybe_jit(experiment.batches), tuple(experiment.tasks)
     for attempt in range(_BATCHES):
         state = first.replace(key=jax.random.fold_in(stream, attempt))
-        streams, rows, credit = collect(state)["rollout"][:3]
+        batch = collect(state)["rollout"]
+        streams = batch.streams
         numbers = range(len(tasks)) if len(tasks) > 1 else [None]
         # Returns within groups of one never differ.
         alone = np.unique(streams.group).size == streams.group.size
         differs = alone or all(credit_view.choose_group(streams, n)[1] > 0 for n in numbers)
         if differs:
             break
-    options = config.rollout
+    shown = report.Credit(
+        _episodes(run, state, batch),
+        drafts=beside.drafts(run, state, batch),
+        replaced=beside.replaced(run, batch),
+    )
+    return shown, differs
+
+
+def _episodes(run, state, batch):
+    """The section on the credit of a batch that `state` collected."""
+    import jax
+    import numpy as np
+
+    from agentrl.evaluation import credit_cards, credit_view, transcripts
+    from agentrl.learner.train_step import keys_of
+
+    (streams, rows, credit), experiment, options = batch[:3], run.experiment, run.config.rollout
+    tasks, estimator = tuple(experiment.tasks), run.config.advantage.name.rpartition(".")[2]
     replaced = tuple(options.get(name, ()) for name in ("partners", "replacements"))
     if experiment.policy.reads_text:
-        section = transcripts.section(
+        return transcripts.section(
             experiment.policy.codec,
             streams,
             rows,
@@ -181,7 +199,6 @@ def _section(run):
             tasks=tasks,
             replaced=replaced,
         )
-        return section, differs
     rollout = experiment.rollout
     if rollout.states is None or rollout.needs:
         raise ValueError("the states of this rollout's episodes are not known.")
@@ -191,13 +208,13 @@ def _section(run):
         streams,
         rows,
         jax.jit(rollout.states)(state.params, state.rollout, keys_of(state)[1]),
-        _estimates(run, streams) | {_LABELS.get(estimator, estimator): credit.advantage.values},
+        _estimates(run, batch) | {_LABELS.get(estimator, estimator): credit.advantage.values},
         update=run.update,
     )
-    return credit_cards.section(view, replaced), differs
+    return credit_cards.section(view, replaced)
 
 
-def _estimates(run, streams):
+def _estimates(run, batch):
     """Advantages of GRPO and GiGPO for the batch's turns, with the run's options where they
     apply."""
     import jax
@@ -208,11 +225,13 @@ def _estimates(run, streams):
     from agentrl.learner.function import Function, options_of
 
     recipe, estimates = recipe_of(run.config), {}
+    notes = {name: note.values for name, note in batch.notes.items()}
     options = recipe.estimator.options
     for label, function in (("GRPO", advantages.grpo), ("GiGPO", advantages.gigpo)):
         shared = {k: v for k, v in options.items() if k in options_of(function)}
         other = recipe._replace(estimator=Function(function, shared), carried=None)
-        credit = jax.jit(lambda s, other=other: credit_of(other, s, None, {}))(streams)
+        found = jax.jit(lambda s, n, other=other: credit_of(other, s, None, n))
+        credit = found(batch.streams, notes)
         estimates[label] = credit.advantage.values
     return estimates
 

@@ -6,7 +6,9 @@ generative verifier.
 The run's policy plays each task several times, in all roles; as the validator it is also asked for
 its probability of yes after each finished attempt, with each seed of --verifier (the run itself by
 default) in turn, and the mean counts. "random" is the expected success of any attempt, "oracle"
-that of a right one if there is any. With 95 % intervals over tasks, of each seed of the run.
+that of a right one if there is any. With 95 % intervals over tasks, of each seed of the run. The
+first seed's are written into attempts.json of the run's directory, with the texts of some attempts,
+which launchers.report shows side by side.
 """
 
 import pathlib
@@ -28,6 +30,8 @@ _OVER = flags.DEFINE_enum(
 _SEED = flags.DEFINE_integer(
     "seed", 0, "Seed of tasks and attempts.", lower_bound=0, upper_bound=cli.LARGEST_SEED
 )
+# Tasks whose attempts are written with their texts.
+_SHOWN = 16
 
 
 def main(argv: list[str]) -> None:
@@ -43,12 +47,14 @@ def main(argv: list[str]) -> None:
     try:
         run = restored.load(pathlib.Path(_WORKDIR.value))
         judge = run if _VERIFIER.value is None else restored.load(pathlib.Path(_VERIFIER.value))
-        attempts = _attempts(run, judge)
+        attempts, texts = _attempts(run, judge)
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
     for seed in range(run.config.num_seeds):
         right, result, valid, p_yes = attempts(seed)
         shares = selection.selections(right, result, valid, p_yes)
+        if seed == 0:
+            first = shares, _sheets(texts(), right, result, valid, p_yes.mean(axis=2))
         accuracy = ((p_yes.mean(axis=2) > 0.5) == right)[valid].mean()
         print(
             f"seed {run.config.seed + seed}: {_TASKS.value} tasks, {_ATTEMPTS.value} attempts "
@@ -57,10 +63,48 @@ def main(argv: list[str]) -> None:
         for name, share in shares.items():
             low, high = statistics.mean_interval(share)
             print(f"  {name:18}{share.mean():.3f} [{low:.3f}, {high:.3f}]")
+    _write(run, *first)
+
+
+def _write(run, shares, sheets):
+    from agentrl.evaluation import sheets as records
+    from agentrl.evaluation.statistics import mean_interval
+
+    told = {}
+    for name, share in shares.items():
+        low, high = mean_interval(share)
+        told[name] = {"mean": float(share.mean()), "low": float(low), "high": float(high)}
+    about = {"update": run.update, "tasks": _TASKS.value, "task_seed": _SEED.value, "shares": told}
+    path = pathlib.Path(_WORKDIR.value) / "attempts.json"
+    records.write(path, about, sheets)
+    print(f"written: {path}")
+
+
+def _sheets(texts, right, result, valid, score):
+    """The attempts of the first tasks beside each other; texts: of each attempt, with its task's
+    first."""
+    from agentrl.evaluation import selection
+    from agentrl.evaluation.sheets import Sheet
+    from envs.agents import Draft
+
+    chosen = {
+        "self-consistency": selection.self_consistency(result, valid),
+        "verifier": selection.select_best(score, valid),
+    }
+    sheets = []
+    for g, (task, attempts) in enumerate(texts[:_SHOWN]):
+        drafts = tuple(
+            Draft(f"attempt {n + 1}", text, (), bool(valid[g, n]), bool(right[g, n] & valid[g, n]))
+            for n, text in enumerate(attempts)
+        )
+        choices = {name: int(at[g]) for name, at in chosen.items()}
+        sheets.append(Sheet(f"task {g}", drafts, tuple(score[g].tolist()), choices, task))
+    return sheets
 
 
 def _attempts(run, judge):
-    """(seed) -> (right, result, valid [G, N], p_yes [G, N, S]) of a run's attempts."""
+    """((seed) -> (right, result, valid [G, N], p_yes [G, N, S]) of a run's attempts, () -> texts
+    of the first seed's first ones, see `_texts`)."""
     import jax
     import numpy as np
 
@@ -86,7 +130,35 @@ def _attempts(run, judge):
         joined = [np.concatenate(part) for part in zip(*parts, strict=True)]
         return [x.reshape(_TASKS.value, _ATTEMPTS.value, *x.shape[1:]) for x in joined]
 
-    return of_seed
+    def texts():
+        params = jax.tree.map(lambda x: x[0], run.state.params)
+        key = jax.random.split(jax.random.key(_SEED.value), _TASKS.value // _AT_ONCE.value)[0]
+        carried = task.rollout.init(key)
+        _, streams, rows, _ = jax.device_get(jax.jit(task.rollout.collect)(params, carried, key))
+        return _texts(task.policy.codec, streams, rows)
+
+    return of_seed, texts
+
+
+def _texts(codec, streams, rows):
+    """(what the first agent reads of the task, texts of its attempts), task by task."""
+    import numpy as np
+
+    from agentrl.evaluation.transcripts import find_turn
+    from agentrl.policies.codec import decode
+
+    found = {}
+    for episode in np.unique(streams.episode):
+        own = np.flatnonzero(streams.episode == episode)
+        turns = sorted((t, i) for i in own for t in np.flatnonzero(streams.mask[i]))
+        lines, task = [], ""
+        for t, i in turns:
+            row, read, written = find_turn(rows, i, t)
+            task = task or decode(codec, rows.tokens[row][read]).strip()
+            lines.append(f"{streams.role[i]}: {decode(codec, rows.tokens[row][written]).strip()}")
+        first, attempts = found.setdefault(streams.group[own[0]], (task, []))
+        attempts.append("\n".join(lines))
+    return list(found.values())
 
 
 def _batch(task, judging, tokens, params, judges, key):

@@ -8,6 +8,7 @@ import ml_collections
 
 import envs
 from agentrl.config.bind import check_keys, path_of
+from envs.registry import in_python
 
 if TYPE_CHECKING:
     from envs.environment import Environment
@@ -22,14 +23,17 @@ def env_section(name: str | type, **values: Any) -> ml_collections.ConfigDict:
     method of ConfigDict has an underscore behind it in the section, `config.env.keys_`: flags could
     not set it otherwise.
     Of an environment in Python (a name with a colon) the options are those that are given: it is
-    not started here. So are JaxMARL's own options ("jaxmarl:NAME").
+    not started here, nor is a wrapper's around one. So are JaxMARL's own options ("jaxmarl:NAME").
     """
     if isinstance(name, type):
         name = path_of(name)
-    if ":" in name and not name.startswith("jaxmarl:"):
+    if in_python(name):
         own = {"python": "", "start_timeout_s": 120.0}
         return ml_collections.ConfigDict({"name": name} | own | values)
     values = _options(values)
+    base = values.get("base")
+    if hasattr(base, "keys") and in_python(base.get("name", "")):
+        return ml_collections.ConfigDict({"name": name} | values | {"base": env_section(**base)})
     env, params = envs.make(name, **values)
     filled = ml_collections.ConfigDict({"name": name})
     for key, value in envs.options_of(env, params).items():

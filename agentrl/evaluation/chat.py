@@ -89,7 +89,9 @@ class _Session:
         """(a key that leaves the turn or "", the person's replies by seat) of the next turn."""
         given = {}
         for agent in self._watched():
-            title = f"{self.titles[agent]} reads:\n" if self.game else ""
+            role = self.conversation.role()
+            who = self.titles[agent] if role is None else f"role {role}"
+            title = "" if role is None and not self.game else f"{who} reads:\n"
             self.tell(f"\n{title}{self.conversation.read(agent)}")
             word, reply = ("", None) if self.auto else self._asked(agent)
             if word:

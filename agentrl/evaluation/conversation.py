@@ -126,6 +126,7 @@ class Conversation:
 
         self._begin, self._step, self._look = jax.jit(begin), jax.jit(step), jax.jit(look)
         self._legal = jax.jit(lambda state: env.legal_actions(state, world.params))
+        self._speaker = jax.jit(lambda state: env.speaker(state, world.params))
 
     def begin(self, task_key: jax.Array) -> None:
         """Starts the episode of a task."""
@@ -152,6 +153,12 @@ class Conversation:
         view, prompt = self._shown()
         place = view.agent[0].tolist().index(agent)
         return prompt_text(self.text, jax.tree.map(lambda x: x[0, place], prompt))
+
+    def role(self) -> int | None:
+        """The role that writes next, where several write one transcript; None elsewhere."""
+        if self.env.speakers == 1:
+            return None
+        return int(self._speaker(jax.tree.map(lambda x: x[0], self._now.state)))
 
     def commands(self, agent: int) -> tuple[list[str], list[bool]]:
         """The environment's commands now, and which of them are legal."""

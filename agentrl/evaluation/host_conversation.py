@@ -52,6 +52,10 @@ class HostConversation:
         place = self._turns.replying()[agent]
         return prompt_text(self.text, jax.tree.map(lambda x: x[place], self._turns.prompt()))
 
+    def role(self) -> int | None:
+        """The role that writes next, as `Conversation.role`."""
+        return self._turns.role()
+
     def commands(self, agent: int) -> tuple[list[str], list[bool]]:
         """([], []): any text is a reply."""
         return [], []

@@ -5,7 +5,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentrl.evaluation import comparison, curves, drift_view, figures, results, standings
+from agentrl.evaluation import (
+    comparison,
+    curves,
+    drafts_view,
+    drift_view,
+    figures,
+    results,
+    standings,
+)
 from agentrl.evaluation.alarms import begun, compares_groups
 from agentrl.evaluation.markup import Markup, join, stacked, table, tag
 from agentrl.evaluation.page import page
@@ -23,6 +31,8 @@ _ABOUT = {
     "metrics": "Over environment steps. Below each title is the metric's name in metrics.jsonl.",
     "anchors": "In which turns GiGPO can compare actions.",
     "drift": "How far the policy is from itself with its task fresh in the prompt.",
+    "drafts": "What was written for one place or one task, and which of it went on.",
+    "replaced": "Who or what was replaced in counterfactual runs, and what changed.",
     "credit": "Episodes that the newest checkpoint played, and what each turn is credited with.",
     "provenance": "How to run it again.",
 }
@@ -30,13 +40,16 @@ _ABOUT = {
 
 @dataclasses.dataclass(frozen=True)
 class Credit:
-    """The report's section on a run's credit.
+    """The report's section on a run's credit, and others on the same batch.
 
-    Made by `credit_cards` or `transcripts`; or the reason why there is none.
+    Made by `credit_cards` or `transcripts`; or the reason why there is none. drafts, replaced: of
+    drafts side by side and of counterfactual runs, by `drafts_view`; None without any.
     """
 
     section: Markup | None
     reason: str = ""
+    drafts: Markup | None = None
+    replaced: Markup | None = None
 
 
 def report(
@@ -72,6 +85,8 @@ def report(
         ("drift", "Drift, turn by turn", drift_view.section(runs)),
         ("arena", "Arena", _arenas(runs)),
         ("matches", "Matches", _matches(runs, matches or {})),
+        ("drafts", "Drafts, side by side", _drafts(runs, credit or {})),
+        ("replaced", "With a player replaced", _replaced(runs, credit or {})),
         ("credit", "Credit, turn by turn", _credit(runs, credit or {})),
         ("config", "Configuration", _configuration(runs)),
         ("provenance", "Provenance", _provenance(runs)),
@@ -127,6 +142,25 @@ def _matches(runs: Sequence[Run], matches: Mapping[str, Markup]) -> Markup:
     for i, run in enumerate(runs):
         if run.name in matches:
             parts += [tag("h3", figures.key(i), run.name), matches[run.name]]
+    return join(*parts)
+
+
+def _drafts(runs: Sequence[Run], credit: Mapping[str, Credit]) -> Markup:
+    """Drafts of the batch of each run's credit, and attempts that launchers.select chose among."""
+    parts = []
+    for i, run in enumerate(runs):
+        shown = [credit[run.name].drafts] if run.name in credit else []
+        shown += [drafts_view.attempts(*record) for record in run.attempts]
+        if any(shown):
+            parts += [tag("h3", figures.key(i), run.name), *shown]
+    return join(*parts)
+
+
+def _replaced(runs: Sequence[Run], credit: Mapping[str, Credit]) -> Markup:
+    parts = []
+    for i, run in enumerate(runs):
+        if run.name in credit and credit[run.name].replaced is not None:
+            parts += [tag("h3", figures.key(i), run.name), credit[run.name].replaced]
     return join(*parts)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from agentrl.evaluation import records, standings
+from agentrl.evaluation import records, sheets, standings
+from agentrl.evaluation.sheets import Sheet
 from agentrl.selfplay.arena import Arena
 
 # Headline metrics, if present.
@@ -35,7 +36,7 @@ class Run:
     lines: records of metrics.jsonl by seed, ascending in update. evaluations: contents of eval/,
     ascending in update. elsewhere: those of its subfolders, by name: other environments, one of
     several, or the run's own with other options. arenas: (arena, about) of each launch with an
-    arena.json.
+    arena.json. attempts: (about, sheets) of each launch with an attempts.json, of launchers.select.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Run:
     evaluations: tuple[Mapping[str, Any], ...]
     elsewhere: Mapping[str, tuple[Mapping[str, Any], ...]] = dataclasses.field(default_factory=dict)
     arenas: tuple[tuple[Arena, Mapping[str, Any]], ...] = ()
+    attempts: tuple[tuple[Mapping[str, Any], tuple[Sheet, ...]], ...] = ()
 
     @property
     def env(self) -> str:
@@ -174,6 +176,7 @@ def _load_one(path: pathlib.Path) -> Run:
     )
     arena = path / "arena.json"
     arenas = (standings.read(arena),) if arena.exists() else ()
+    attempts = path / "attempts.json"
     return Run(
         str(path),
         (launch,),
@@ -182,6 +185,7 @@ def _load_one(path: pathlib.Path) -> Run:
         _read_evaluations(path / "eval"),
         {name: records for name, records in elsewhere.items() if records},
         arenas,
+        (sheets.read(attempts),) if attempts.exists() else (),
     )
 
 
@@ -211,6 +215,7 @@ def _merged(one: Run, other: Run) -> Run:
         evaluations=_both(one.evaluations, other.evaluations),
         elsewhere={n: _both(one.elsewhere.get(n, ()), other.elsewhere.get(n, ())) for n in names},
         arenas=one.arenas + other.arenas,
+        attempts=one.attempts + other.attempts,
     )
 
 

@@ -140,6 +140,10 @@ td .raw, th .raw { margin-left: 6px; font-weight: 400; }
 .turn > .cells { align-self: start; display: flex; flex-wrap: wrap; gap: 4px; }
 h4 .note, .did .note { white-space: nowrap; }
 .turn.last > .did { align-self: center; }
+.sheet { margin: 22px 0 8px; }
+.draft > .read { padding: 8px 10px 2px; }
+.draft > .did { padding: 2px 10px 6px; display: flex; flex-wrap: wrap; gap: 2px 8px; }
+.episodes > .draft.on { border-color: var(--s0); border-width: 2px; }
 .turn.lit { border-left-color: var(--s1); background: var(--mark); }
 svg.board { border-radius: 3px; }
 svg.board text { font: 600 .62px system-ui, sans-serif; text-anchor: middle; }

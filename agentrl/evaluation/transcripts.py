@@ -121,9 +121,17 @@ def _host(tree):
 
 def _episode(codec, streams, rows, advantage, stream, places, badges, limit, replaced) -> Markup:
     turns = []
+    # Several roles on one transcript: rows are all of it, or single turns of one role each.
+    several = rows.speaker is not None
+    if rows.role is not None:
+        own = rows.loss_mask.any(axis=1) & (rows.stream == stream)
+        several |= np.unique(rows.role[own]).size > 1
     for t, i, depth in places:
         row, read, written = find_turn(rows, i, t)
         called = tag("span", f"stream {i}, called", class_="note") if depth else None
+        if len(written) and several:
+            who = rows.role[row] if rows.speaker is None else rows.speaker[row][written[0]]
+            called = tag("span", f"role {who}", class_="note")
         turns.append(
             tag(
                 "li",

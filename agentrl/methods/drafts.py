@@ -182,10 +182,11 @@ def drafts(
     For `Drafts-v1`. A draft is eligible if it is well formed. The answer that is shown is that of
     the eligible draft with the highest score; each agent's own best draft is what it learns from:
     fills `winner_turns` f32[N, T] (1 in its turns), for filter `advantages.winner_turns` and
-    reweighting `by_agent`, and `winner_reward` f32[N, T] at its last turn (`draft_reward`), for
-    `rewards.winner_reward`. Turns of other drafts, and reviews, are not learnt from; the reward
-    model learns from all drafts. Terminal GAE is `advantages.gae` with gamma=lam=1: with a reward
-    in one turn alone an advantage there is that reward minus the value.
+    reweighting `by_agent`, `winner_reward` f32[N, T] at its last turn (`draft_reward`), for
+    `rewards.winner_reward`, and `draft_scores` f32[B, A, K], for the report. Turns of other drafts,
+    and reviews, are not learnt from; the reward model learns from all drafts. Terminal GAE is
+    `advantages.gae` with gamma=lam=1: with a reward in one turn alone an advantage there is that
+    reward minus the value.
 
     Source of its own name: the turns of the teacher, the right and well-formed draft with the
     highest score, for every agent; nothing where no draft is. For `losses.behaviour_cloning`, 0.5.
@@ -256,7 +257,8 @@ def drafts(
         examples = jnp.stack(shown), jnp.stack([batch.right, ~batch.right])
         gained = draft_reward(batch.right, batch.grade, batch.valid, **weights)
         notes = winner_notes(batch, gained, streams.mask.shape)
-        return notes | {"draft_examples": Shared(examples)}, draft_metrics(batch)
+        told = {"draft_examples": Shared(examples), "draft_scores": Shared(batch.score)}
+        return notes | told, draft_metrics(batch)
 
     def after(judge, outcome):
         shown, right = outcome.notes["draft_examples"].values
@@ -275,7 +277,7 @@ def drafts(
         source=Source(make, reads=("rollout",)),
         annotate=annotate,
         after=after,
-        fills=("winner_turns", "winner_reward", "draft_examples"),
+        fills=("winner_turns", "winner_reward", "draft_examples", "draft_scores"),
     )
 
 

@@ -67,6 +67,11 @@ class HostTurns:
         places = np.flatnonzero(workers.acting[0]).tolist()
         return {int(workers.agent[0, place]): place for place in places}
 
+    def role(self) -> int | None:
+        """The role that replies next, where several write one transcript; None elsewhere."""
+        speaker = self._playing.workers.observation.speaker
+        return None if speaker is None else int(speaker[0, 0])
+
     def prompt(self) -> Composed:
         """The prompts of the next turn, [S, ...]."""
         prompt = self._prompt(self._playing.workers.memory, self._playing.view({0}))

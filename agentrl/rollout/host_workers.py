@@ -46,6 +46,7 @@ class Workers:
             np.zeros(rows, np.int32),
             np.zeros(rows, bool),
             np.zeros((*rows, 2), np.uint32),
+            np.zeros(rows, np.int32) if self.env.speakers > 1 else None,
         )
 
     def observe(self, worker: int, answer: dict[str, Any]) -> None:
@@ -62,10 +63,11 @@ class Workers:
             tokens = codecs.render_text(codec, text, layout.observation_tokens)
             digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8).digest()
             anchor = np.frombuffer(digest, "<u4")
-            # What one transcript's speakers are, an environment in Python does not tell.
-            fields = (x for x in self.observation if x is not None)
+            fields = self.observation[:-1]
             for array, value in zip(fields, (*tokens, anchor), strict=True):
                 array[worker, place] = value
+        if self.observation.speaker is not None:
+            self.observation.speaker[worker] = answer["speaker"]
 
     def view(self, wanted: Collection[int], episode: np.ndarray, turn: np.ndarray) -> HostView:
         """The views of some processes; in the rows of the others no agent acts.

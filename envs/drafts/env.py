@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from envs.agents import Draft
 from envs.game import GameParams, GameState, SimultaneousGame, opening
 
 GRADES = 4
@@ -212,12 +213,40 @@ class Drafts(SimultaneousGame):
         """The right answer, i32[]."""
         return jnp.max(state.numbers)
 
-    def right(self, state: DraftsState) -> jax.Array:
-        """Whether the answer that is shown is right, bool[]."""
+    def shown(self, state: DraftsState) -> jax.Array:
+        """The draft whose answer is shown, i32[], among A K."""
         grade = jnp.sum(jnp.maximum(self.by_draft(state.grades), 0), axis=2)
         formed = (state.answers >= 0) & (state.notes[..., 0] >= 0)
-        best = jnp.argmax(jnp.where(formed, grade, -1))
-        return state.answers.reshape(-1)[best] == self.solution(state)
+        return jnp.argmax(jnp.where(formed, grade, -1))
+
+    def right(self, state: DraftsState) -> jax.Array:
+        """Whether the answer that is shown is right, bool[]."""
+        return state.answers.reshape(-1)[self.shown(state)] == self.solution(state)
+
+    def drafts_of(self, state: DraftsState, params: DraftsParams) -> tuple[Draft, ...]:
+        """At the end all drafts, agent by agent."""
+        if not self.is_over(state, params):
+            return ()
+        best, solution = int(self.shown(state)), int(self.solution(state))
+        grades = np.asarray(self.by_draft(jnp.asarray(state.grades))).tolist()
+        out = []
+        for number in range(self.agents * self.drafts):
+            who, which = divmod(number, self.drafts)
+            notes = [int(n) for n in np.asarray(state.notes[who, which]) if n >= 0]
+            answer = int(state.answers[who, which])
+            words = [*(f"note {n}" for n in notes), *([f"answer {answer}"] * (answer >= 0))]
+            given = grades[who][which] if self.reviews else []
+            out.append(
+                Draft(
+                    writer=f"agent {who}, draft {which + 1}",
+                    text=", ".join(words),
+                    grades=tuple(float(g) for g in given if g >= 0),
+                    formed=bool(notes) and answer >= 0,
+                    right=answer == solution,
+                    went_on=number == best,
+                )
+            )
+        return tuple(out)
 
     def by_draft(self, grades: jax.Array) -> jax.Array:
         """Grades in the order of their reviewers [A, (A - 1) K], by draft: [A, K, A - 1]."""
@@ -294,13 +323,15 @@ class Drafts(SimultaneousGame):
         return jax.vmap(of)(self._agents).astype(jnp.int32)
 
     def render(self, state: DraftsState, params: DraftsParams) -> str:
-        """The numbers, and a line for each agent: what it wrote, and its grades."""
+        """The numbers, and a line for each agent: what it wrote, and its grades, if any."""
         lines = ["numbers " + " ".join(map(str, np.asarray(state.numbers)))]
         for notes, answers, grades in zip(state.notes, state.answers, state.grades, strict=True):
-            drafts = [
-                " ".join([*(str(n) for n in np.asarray(note) if n >= 0), f"-> {int(answer)}"])
-                for note, answer in zip(notes, answers, strict=True)
-            ]
+            parts = []
+            for note, answer in zip(np.asarray(notes), map(int, answers), strict=True):
+                written = [str(n) for n in note if n >= 0]
+                written += [f"-> {answer}"] if written or answer >= 0 else []
+                parts += [" ".join(written)] if written else []
             given = " ".join(str(g) for g in np.asarray(grades) if g >= 0)
-            lines.append(" | ".join([*drafts, f"grades {given}"]))
+            parts += [f"grades {given}"] if given else []
+            lines += [" | ".join(parts)] if parts else []
         return "\n".join(lines)

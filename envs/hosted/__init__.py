@@ -38,7 +38,7 @@ class Hosted(Agents):
     name: its source, see `envs.hosted.worker`. options: its options. python: the interpreter; ""
     for the current one. start_timeout_s: time limit of its start, in seconds.
     num_agents: number of players. has_success: whether it reports success. simultaneous: all agents
-    act at once. callers, roles: see `envs.hosted.worker`. observation_shape, num_actions,
+    act at once. callers, roles, speakers: see `envs.hosted.worker`. observation_shape, num_actions,
     continuous: of environments of numbers; () and 0 of those in words. metrics: names of the
     numbers that it reports. calls_model: it is a program that calls the model itself.
     """
@@ -57,6 +57,7 @@ class Hosted(Agents):
     continuous: bool = False
     callers: tuple[int, ...] | None = None
     roles: tuple[int, ...] | None = None
+    speakers: int = 1
     metrics: tuple[str, ...] = ()
     calls_model: bool = False
 
@@ -122,6 +123,7 @@ def make(
         simultaneous=about.get("simultaneous", False),
         callers=tuple(about["callers"]) if "callers" in about else None,
         roles=tuple(about["roles"]) if "roles" in about else None,
+        speakers=about.get("speakers", 1),
         metrics=tuple(about.get("metrics", ())),
         calls_model=about.get("calls_model", False),
         observation_shape=tuple(about.get("observation_shape", ())),

@@ -24,6 +24,9 @@ The environment is given by its source (`make`):
                              Options: `rows`, see `verifiers_environment.py` beside, and its own.
   my_module:MyEnvironment    your own: a callable that takes the options and returns an object
   path/to/file.py:make       as below.
+  transcript:my_module:MyGame
+                             a game in turns of any of these sources whose seats are one team, as
+                             one agent who plays them all: see `one_transcript.py` beside.
   program:my_module:agent    a program that calls the model itself, see `programs.py` beside
   program:path/to/file.py:agent
 
@@ -62,6 +65,10 @@ next (default: all).
 Where agents call others: `callers`, for each seat the seat that calls it, -1 for none, and `roles`,
 the number of each seat's role, so that workers of one role share what they have learnt. A call that
 may be made once is a seat; one that was not called just never acts. All seats are then one team.
+
+Where several roles write one transcript, of one agent: `speakers`, how many roles, and in the info
+of every observation info["speaker"], the role whose turn it is (default 0). `transcript:SOURCE`
+makes this of a game whose seats act in turn.
 
 Arrays instead of text: `observation_shape`, a tuple, declares them. Observations are then numbers
 of that shape (nested lists or arrays), actions numbers 0 to `num_actions` - 1, or with
@@ -205,6 +212,9 @@ def make(source, options):
         _require("verifiers", source)
         name = source[len("verifiers:") :]
         return _beside("verifiers_environment.py").load(name, named(name), **options)
+    if place.startswith("transcript:"):
+        inner = source[len("transcript:") :]
+        return _beside("one_transcript.py").OneTranscript(make(inner, options), inner)
     if place.startswith("program:"):
         return _beside("programs.py").Program(named(source[len("program:") :]), options)
     return named(source)(**options)
@@ -240,6 +250,7 @@ class Server:
     def __init__(self):
         self.env = None
         self.seats, self.simultaneous, self.shape, self.metrics = 1, False, None, ()
+        self.speakers = 1
 
     def answer(self, request):
         """The answer to one request, checked here so that errors appear early."""
@@ -270,12 +281,20 @@ class Server:
         self.env = make(request["source"], request["options"])
         self.seats = int(getattr(self.env, "seats", 1))
         self.simultaneous = bool(getattr(self.env, "simultaneous", False))
+        self.speakers = int(getattr(self.env, "speakers", 1))
+        if self.speakers < 1 or (self.speakers > 1 and self.seats > 1):
+            raise ValueError(
+                f"speakers={self.speakers} with seats={self.seats}: expected the roles of the one "
+                "agent of an environment"
+            )
         shape = getattr(self.env, "observation_shape", None)
         self.shape = None if shape is None else tuple(int(n) for n in shape)
         about = {"seats": self.seats, "has_success": bool(getattr(self.env, "has_success", False))}
         for name in ("simultaneous", "calls_model"):
             if getattr(self.env, name, False):
                 about[name] = True
+        if self.speakers > 1:
+            about["speakers"] = self.speakers
         for name, least in (("callers", -1), ("roles", 0)):
             given = getattr(self.env, name, None)
             if given is not None:
@@ -312,7 +331,10 @@ class Server:
         """Observations of the agents that act next."""
         if not self.simultaneous:
             seat = 0 if ended else self._seat(info)
-            return {"observation": self._observation(observation), "seat": seat}
+            shown = {"observation": self._observation(observation), "seat": seat}
+            if self.speakers > 1:
+                shown["speaker"] = 0 if ended else self._speaker(info)
+            return shown
         if not isinstance(observation, (list, tuple)) or len(observation) != self.seats:
             raise ValueError(
                 f"observation {observation!r:.200}: expected {self.seats}, one per seat"
@@ -339,6 +361,12 @@ class Server:
         if not 0 <= seat < self.seats:
             raise ValueError(f"info['seat']={seat}: expected 0 to {self.seats - 1}")
         return seat
+
+    def _speaker(self, info):
+        speaker = int(info.get("speaker", 0))
+        if not 0 <= speaker < self.speakers:
+            raise ValueError(f"info['speaker']={speaker}: expected 0 to {self.speakers - 1}")
+        return speaker
 
     def _each(self, name, given, kind):
         """One number per seat; a single success value is used for all seats."""

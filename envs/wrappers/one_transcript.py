@@ -24,7 +24,9 @@ class OneTranscript(Wrapper):
     the children of an earlier one's.
 
     `base` is a game in turns whose agents are one team with equal rewards and without secrets from
-    each other, such as CheckedSum-v1.
+    each other, such as CheckedSum-v1; or one in Python ("my_module:MyGame"), which becomes
+    `transcript:my_module:MyGame` of `envs.hosted`, without trees, and with the game's own rules for
+    illegal actions.
 
     Observation: the member's own, and its number one-hot behind it. Actions, rewards, success and
     the limit are the game's; an illegal action costs its turn and `illegal_reward`, and no more.
@@ -33,6 +35,7 @@ class OneTranscript(Wrapper):
     """
 
     words: ClassVar[str] = "envs.wrappers.one_transcript_words"
+    hosted: ClassVar[str] = "transcript"
     kinds: ClassVar[tuple[str, ...]] = ()
     num_codes: ClassVar[None] = None
 

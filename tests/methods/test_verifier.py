@@ -8,6 +8,7 @@ import pytest
 from in_process import call_here
 
 from agentrl.config.build import build
+from agentrl.evaluation import selection, sheets
 from agentrl.methods.verifier import p_yes, verdict_rows, verdict_tokens
 from agentrl.policies.scoring import Scored
 from agentrl.streams import Rows
@@ -60,8 +61,25 @@ def test_a_run_is_trained_and_its_attempts_are_chosen_among(tmp_path):
     assert done.returncode == 0, done.stderr
     done = call_here("select", f"--workdir={run}", "--tasks=4", "--attempts=3", "--at_once=2")
     assert done.returncode == 0, done.stderr
-    shares = {line.split()[0]: float(line.split()[1]) for line in done.stdout.splitlines()[1:]}
+    shares = {line.split()[0]: float(line.split()[1]) for line in done.stdout.splitlines()[1:5]}
     assert list(shares) == ["random", "self-consistency", "verifier", "oracle"]
     assert max(shares.values()) == shares["oracle"]
+    about, shown = sheets.read(run / "attempts.json")
+    assert about["tasks"] == 4 and len(shown) == 2  # of those that were played at once first
+    assert {name: round(x["mean"], 3) for name, x in about["shares"].items()} == shares
+    for sheet in shown:
+        formed = np.array([[draft.formed for draft in sheet.drafts]])
+        (best,) = selection.select_best(np.array([sheet.scores]), formed)
+        assert sheet.chosen["verifier"] == best
+        assert len(sheet.drafts) == len(sheet.scores) == 3
+        # The grounder, the generator and the validator of finished attempts.
+        roles = [[line[:2] for line in draft.text.splitlines()] for draft in sheet.drafts]
+        assert all(
+            x == ["0:", "1:", "2:"] for x, d in zip(roles, sheet.drafts, strict=True) if d.formed
+        )
+    done = call_here("report", f"--workdirs={run}", "--nocredit")
+    assert done.returncode == 0, done.stderr
+    page = (run / "report.html").read_text()
+    assert 'id="drafts"' in page and "chosen by verifier" in page and "attempt 3" in page
     wrong = call_here("select", f"--workdir={run}", "--tasks=5", "--at_once=2")
     assert wrong.returncode and "does not divide" in wrong.stderr

@@ -235,3 +235,68 @@ class Digits:
         done = self.time == self.length
         shown = self._shown()
         return shown, reward, done, False, {**info, **self._info()}
+
+
+class Checked:
+    """CheckedSum-v1 with the question "largest", in words, in this process: a solver (seat 0) and a
+    verifier (seat 1), two answers at most. Its text is that of the original.
+
+    numbers: of each task, whose number is the seed. An unknown or illegal reply costs its turn.
+    """
+
+    seats, has_success = 2, True
+
+    def __init__(self, numbers, modulus=7, roles=None, pay="team"):
+        self.numbers, self.modulus, self.pay = numbers, modulus, pay
+        if roles is not None:
+            self.roles = roles
+
+    def reset(self, *, seed):
+        self.terms, self.answer, self.tries = self.numbers[seed % len(self.numbers)], None, 0
+        self.checking = False
+        return self._read(), {"seat": 0}
+
+    def _read(self):
+        text = f"{'check' if self.checking else 'solve'} {' + '.join(map(str, self.terms))}"
+        if self.tries:
+            text += f"{' is' if self.checking else ' not'} {self.answer}"
+        return text
+
+    def _commands(self):
+        if self.checking:
+            return ["approve", "reject"]
+        return [f"say {n}" for n in range(self.modulus)]
+
+    def step(self, action):
+        valid, done = action.lower() in self._commands(), False
+        if valid and self.checking:
+            done, self.checking = action.lower() == "approve", False
+        elif valid:
+            self.answer, self.tries = int(action.split()[1]), self.tries + 1
+            done = self.tries == 2
+            self.checking = not done
+        right = done and self.answer == max(self.terms)
+        reward = [float(right), float(right and self.pay == "team")]
+        info = {"seat": int(self.checking), "valid": valid, "success": [right] * 2}
+        return self._read(), reward, done, False, info
+
+
+class Alternating:
+    """One agent in three roles, who write one transcript in turn; a turn is as long as its role."""
+
+    speakers = 3
+
+    def __init__(self, speakers=3, seats=1, beyond=0):
+        self.speakers, self.seats, self.beyond = speakers, seats, beyond
+
+    def reset(self, *, seed):
+        self.turn = 0
+        return self._read()
+
+    def _read(self):
+        return f"role {self.turn % 3}", {"speaker": self.turn % 3 + self.beyond}
+
+    def step(self, action):
+        self.turn += 1
+        text, info = self._read()
+        return text, 0.0, self.turn == 4, False, info

@@ -22,6 +22,10 @@ SIZE = 64  # Room for a reply, more than for any command.
 # Wrappers, each around an environment whose conformance is tested by itself.
 WRAPPED = {
     "envs.wrappers.Clock": {"base": {"name": "Coin-v1"}},
+    "envs.wrappers.SideBySide": {
+        "base": {"name": "Coin-v1", "max_steps_in_episode": 60},
+        "select": "selector",
+    },
     "envs.wrappers.SingleStep": {"base": {"name": "Coin-v1"}, "depth": 3},
     "envs.wrappers.OneTranscript": {"base": {"name": "CheckedSum-v1"}},
     "envs.wrappers.Subgoals": {"base": {"name": "KeyDoor-v1"}},

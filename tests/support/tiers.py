@@ -34,6 +34,7 @@ FULL = (
     "trajectories/test_viewer.py",
     "rollout/test_demonstrated.py",
     "rollout/test_host*.py",
+    "rollout/test_one_transcript.py",
     "rollout/test_matches.py",
     "rollout/test_words.py",
     "rollout/test_judges.py",
