@@ -1,6 +1,6 @@
 """What a component requires of a run: one check, whose error says what is missing."""
 
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
 import chex
 
@@ -12,44 +12,39 @@ if TYPE_CHECKING:
     from envs.hosted import Hosted
 
 
-@overload
-def required(
-    setup: Setup,
-    component: str,
-    policy: Literal["arrays", "language"] | None,
-    *members: str,
-    in_graph: Literal[True],
-    example: str = ...,
-    one_agent: bool = ...,
-    one_environment: bool = ...,
-    discrete: bool = ...,
-    without_memory: bool = ...,
-    critic: bool = ...,
-    whole_episodes: bool = ...,
-) -> tuple["Environment", "EnvParams"]: ...
+class Needs(TypedDict, total=False):
+    """Keyword options of `required` that do not change the type of what it returns."""
+
+    example: str
+    one_agent: bool
+    one_environment: bool
+    discrete: bool
+    without_memory: bool
+    critic: bool
+    whole_episodes: bool
+
+
+Kind = Literal["arrays", "language"] | None
 
 
 @overload
 def required(
-    setup: Setup,
-    component: str,
-    policy: Literal["arrays", "language"] | None,
-    *members: str,
-    example: str = ...,
-    one_agent: bool = ...,
-    one_environment: bool = ...,
-    discrete: bool = ...,
-    in_graph: bool = ...,
-    without_memory: bool = ...,
-    critic: bool = ...,
-    whole_episodes: bool = ...,
-) -> tuple["Environment | Hosted", chex.ArrayTree]: ...
+    setup: Setup, component: str, policy: Kind, *members: str, in_graph: Literal[True],
+    **needs: Unpack[Needs],
+) -> tuple["Environment", "EnvParams"]: ...  # fmt: skip
+
+
+@overload
+def required(
+    setup: Setup, component: str, policy: Kind, *members: str, in_graph: bool = ...,
+    **needs: Unpack[Needs],
+) -> tuple["Environment | Hosted", chex.ArrayTree]: ...  # fmt: skip
 
 
 def required(
     setup: Setup,
     component: str,
-    policy: Literal["arrays", "language"] | None,
+    policy: Kind,
     *members: str,
     example: str = "",
     one_agent: bool = False,
