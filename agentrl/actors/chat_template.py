@@ -16,7 +16,7 @@ def chat_template(
       before, after: text before an observation, and between it and the reply. end: after a reply.
       opening: text at the start, instead of the first observation's `before`; None: `before`.
     """
-    shown = "true" if context.history is None else f"at.turn >= now - {context.history}"
+    shown = _recent(context)
     recent = shown
     if context.history is not None and context.keep_first:
         shown += " or at.turn == 0"
@@ -70,3 +70,14 @@ def left_out(context: Context) -> str:
     if context.inject and not isinstance(context.inject, str):
         return "the chat template lacks the text that the context drew from each state"
     return ""
+
+
+def _recent(context: Context) -> str:
+    """The condition under which the observation of a turn is still in view."""
+    if context.history is None:
+        return "true"
+    if context.stride == 1:
+        return f"at.turn >= now - {context.history}"
+    first, stride = int(context.keep_first), context.stride
+    beyond = f"(now - {context.history} - {first} + {stride - 1}) // {stride}"
+    return f"now <= {context.history} or at.turn >= {first} + {stride} * ({beyond})"

@@ -6,8 +6,8 @@ turns. A context determines which pieces are shown before the reply of turn t:
   whole     everything so far. An episode is one row, and the KV cache lives across turns.
   window    the last `history` turns and the new observation. One row per turn, as in the others.
   sliding   all replies, but only the last `history` observations and the new one; an older
-            observation shrinks to its control tokens. (DeepMiner moves the window in strides and
-            trains several turns in one row; contexts of replies, and losses, are the same.)
+            observation shrinks to its control tokens. The window moves by `stride` observations,
+            and turns between two moves are one row (DeepMiner).
   summary   everything, until it is longer than `limit`. Then the policy writes a summary, which
             replaces all turns so far except the first observation (SUPO).
   fold      everything, but a reply may open a branch; when a later reply returns, the turns in
@@ -33,7 +33,7 @@ class Context(NamedTuple):
 
     history: turns that are kept; None: all. keep_first: the first observation always stays.
     replies: last turns whose replies are kept, without the observations that `history` leaves out;
-    None: all. one_row: the row is the whole episode.
+    None: all. one_row: the row is the whole episode. stride: observations that leave at once.
     limit: prompt tokens from which a summary is written; None: never. summary_tokens: tokens of a
       summary. request: text that asks for it. max_summaries: per episode and agent; None: any
       number.
@@ -51,6 +51,7 @@ class Context(NamedTuple):
     keep_first: bool = False
     replies: int | None = 0
     one_row: bool = False
+    stride: int = 1
     limit: int | None = None
     summary_tokens: int = 0
     request: str = ""
@@ -122,10 +123,20 @@ def window(*, history: int = 0, keep_first: bool = False, replies: int = 0) -> C
 
 
 @_context
-def sliding(*, history: int = 0, keep_first: bool = False) -> Context:
-    """The prompt is all replies so far, but only the last `history` observations and the new one;
-    with keep_first the episode's first observation stays, too. One row per turn."""
-    return Context("sliding", history=history, keep_first=keep_first, replies=None)
+def sliding(*, history: int = 0, keep_first: bool = False, stride: int = 1) -> Context:
+    """The prompt is all replies so far, but of the observations only the last W = history + 1, the
+    new one among them; with keep_first the episode's first observation stays, too.
+
+    stride: S, 1 to W. Where an observation would be the (W + 1)-th in view, the S earliest ones
+    shrink at once, so that the prompts of the next S turns continue each other. Such turns are one
+    row: T turns have 1 + ceil((T - W - 1) / S) rows with keep_first, and 1 + ceil((T - W) / S)
+    without. At S = 1 each turn has a row.
+
+    DeepMiner (2025), from notes that quote its formulas. There the first message is the question,
+    which never leaves (keep_first), and W counts outputs of tools; its W and S are not known.
+    """
+    check_range("context stride", stride, 1, history + 1)
+    return Context("sliding", history=history, keep_first=keep_first, replies=None, stride=stride)
 
 
 @_context

@@ -10,6 +10,7 @@ import chex
 import jax
 
 from agentrl.actors.behaviour import Behaviour
+from agentrl.actors.contexts import Context
 from agentrl.actors.records import ObservationTokens
 from agentrl.actors.types import View
 from agentrl.policies.generation import Constraint
@@ -49,10 +50,19 @@ class Source(NamedTuple):
     behaviour: Behaviour | None = None
 
 
-def check_roles(policy: LanguagePolicy, env: "Environment | Hosted", roles: int) -> None:
-    """ValueError where a language policy has adapters for fewer roles than the environment."""
+def check_roles(
+    policy: LanguagePolicy, env: "Environment | Hosted", context: Context, roles: int
+) -> None:
+    """ValueError where a language policy has adapters for fewer roles than the environment, or a
+    context has rows of several turns that other roles would have to read again."""
     if 1 < policy.config.lora_roles < roles:
         raise ValueError(
             f"policy lora_roles={policy.config.lora_roles} with {env.name}, which has {roles} "
             "roles: set it to as many, or to 1 for one adapter for all"
+        )
+    if context.stride > 1 and env.speakers > 1:
+        raise ValueError(
+            f"context stride={context.stride} with {env.name}, where {env.speakers} roles write "
+            "one transcript: each of them would have to read a row of several turns; expected "
+            "stride=1"
         )

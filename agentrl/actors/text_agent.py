@@ -55,6 +55,8 @@ class TextAgent:
         )
         # The row is the episode, and the KV cache lives across turns.
         self.one_row = context.one_row and not segments
+        # Turns between two moves of the window are one row.
+        self.strided = context.stride > 1 and not segments
         longest, given = self.layout.longest(), context.context_tokens
         self.row_tokens = longest if given is None else min(given, longest)
         if self.row_tokens < self.layout.least():

@@ -56,7 +56,7 @@ def _source(
     policy: LanguagePolicy, world: World, context: Context, anchor: str, turns: int
 ) -> Source:
     env, codec = world.env, policy.codec
-    check_roles(policy, env, max(env.num_roles, env.speakers))
+    check_roles(policy, env, context, max(env.num_roles, env.speakers))
     if env.num_agents > 1 and policy.grammar.max_actions > 1:
         raise ValueError(
             f"policy max_actions={policy.grammar.max_actions} with {env.name}: in games a "

@@ -275,8 +275,9 @@ class Layout:
 def shown(context: Context, t: int) -> list[tuple[int, int]]:
     """(turn, kind) of the pieces before the reply of turn t, before any of them is dropped."""
     pieces = []
+    recent_from = _earliest(context, t)
     for s in range(t):
-        recent = context.history is None or s >= t - context.history
+        recent = s >= recent_from
         replied = recent or context.replies is None or s >= t - context.replies
         if recent or (context.keep_first and s == 0):
             pieces += [(s, OBSERVED)]
@@ -287,6 +288,28 @@ def shown(context: Context, t: int) -> list[tuple[int, int]]:
         if replied:
             pieces += [(s, REPLIED)]
     return [*pieces, (t, OBSERVED)]
+
+
+def _earliest(context: Context, t: int) -> int:
+    """The first of the recent turns in the prompt of turn t."""
+    if context.history is None or t <= context.history:
+        return 0
+    # Where the first observation stays, it is none of those that leave.
+    first, beyond = int(context.keep_first), t - context.history
+    return first + context.stride * -((first - beyond) // context.stride)
+
+
+def rows_of(context: Context, turns: int) -> np.ndarray:
+    """The row of each turn of an episode, i32[T]: one for all, one for each, or, where the window
+    moves in strides, one for turns whose prompts continue each other."""
+    if context.one_row:
+        return np.zeros(turns, np.int32)
+    if context.stride == 1:
+        return np.arange(turns, dtype=np.int32)
+    # A first observation that stays is none of those that leave.
+    first = int(context.keep_first)
+    earliest = [max(_earliest(context, t), first) for t in range(turns)]
+    return np.cumsum(np.diff(earliest, prepend=first) > 0, dtype=np.int32)
 
 
 def _put(x: jax.Array, lane: jax.Array, start: jax.Array, values: jax.Array) -> jax.Array:

@@ -195,7 +195,7 @@ def _check_text(policy: LanguagePolicy, env: Hosted, context: Context) -> None:
         raise ValueError(
             f"{env.name} has observations of numbers, which have no words: use a policy over arrays"
         )
-    check_roles(policy, env, max(env.num_roles, env.speakers))
+    check_roles(policy, env, context, max(env.num_roles, env.speakers))
     if policy.codec.encode is None:
         raise ValueError(
             f"policy codec={policy.codec.name!r} with {env.name}, whose text may be anything: use "

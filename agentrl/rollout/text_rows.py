@@ -9,10 +9,10 @@ import jax.numpy as jnp
 
 from agentrl.actors.records import Memory, PromptAndReply, TextRecord
 from agentrl.actors.text_agent import TextAgent
-from agentrl.actors.transcript import REPLIED, SPAN_OF_KIND
+from agentrl.actors.transcript import REPLIED, SPAN_OF_KIND, rows_of
 from agentrl.rollout.pack import Packing
 from agentrl.rollout.types import Turn
-from agentrl.streams import MESSAGE, Rows
+from agentrl.streams import ACTION, MESSAGE, Rows
 from envs.agents import Agents
 
 # Entropy is shown for these turns, where they exist: it often falls turn by turn.
@@ -42,9 +42,9 @@ def text_packing(agent: TextAgent, env: Agents) -> Packing:
 def text_rows(agent: TextAgent, turns: Turn, memory: Memory) -> Rows:
     """Rows that train every token that was written once.
 
-    One row per episode and agent, [N, L], where the context is the whole episode; else one per turn
-    and shown agent, [T * B * S, L], and as many again for summaries in contexts that have them.
-    memory: after the last turn.
+    One row per episode and agent, [N, L], where the context is the whole episode; where its window
+    moves in strides, one per stride, [N * K, L]; else one per turn and shown agent, [T * B * S, L],
+    and as many again for summaries in contexts that have them. memory: after the last turn.
     """
     record: TextRecord = turns.decision.record
     trained = record.replied & turns.learns
@@ -54,6 +54,8 @@ def text_rows(agent: TextAgent, turns: Turn, memory: Memory) -> Rows:
     # A row of one turn is read and written by the role whose turn it is.
     role = agent.role_of(turns.agent) if record.speaker is None else record.speaker
     rows = _turn_rows(record.reply, trained, role, clock, agent.row_tokens)
+    if agent.strided:
+        return _stride_rows(agent, rows, record, trained, clock)
     if record.summary is not None:
         summaries = _turn_rows(record.summary, trained, role, clock, agent.row_tokens)
         rows = jax.tree.map(lambda *x: jnp.concatenate(x), rows, summaries)
@@ -65,6 +67,8 @@ def num_text_rows(agent: TextAgent, shown: int, batch: int, turns: int) -> int:
     view in each turn."""
     if agent.one_row:
         return batch * agent.agents
+    if agent.strided:
+        return batch * agent.agents * (int(rows_of(agent.context, agent.layout.turns)[-1]) + 1)
     return batch * shown * turns * (1 if agent.context.limit is None else 2)
 
 
@@ -170,14 +174,11 @@ def _episode_rows(agent: TextAgent, record: TextRecord, clock: _Clock, memory: M
     turn = clock.step(stream, number)
     mask = (composed.kind == REPLIED) & (turn >= 0)
     step, offset = jnp.where(mask, turn, 0), jnp.where(mask, composed.offset, 0)
-    length, batch, shown = record.replied.shape
-    episode = stream // agent.agents
-    place = stream % agent.agents if shown == agent.agents else jnp.zeros_like(stream)
-    lane = (episode * shown + place)[:, None]
+    lane = _lane(agent, stream, record.replied.shape[2])
 
     def of_reply(x):
         # The first two axes in one index less: a gather by three.
-        return x.reshape(length, batch * shown, *x.shape[3:])[step, lane, offset]
+        return x.reshape(x.shape[0], -1, *x.shape[3:])[step, lane, offset]
 
     reply = record.reply
     kinds = jnp.asarray(SPAN_OF_KIND)[jnp.maximum(composed.kind, 0)]
@@ -193,6 +194,56 @@ def _episode_rows(agent: TextAgent, record: TextRecord, clock: _Clock, memory: M
         role=agent.role_of(stream),
         speaker=None if record.speaker is None else _speakers(record.speaker, turn, lane),
     )
+
+
+def _stride_rows(
+    agent: TextAgent, rows: Rows, record: TextRecord, trained: jax.Array, clock: _Clock
+) -> Rows:
+    """Of the rows of turns that continue each other the last one, in which the replies of the
+    others are trained, too. A stream that ends early leaves some of its K rows empty."""
+    strides = rows_of(agent.context, agent.layout.turns)
+    stride, each = jnp.asarray(strides)[record.turn], int(strides[-1]) + 1
+    count = agent.agents * trained.shape[1] * each
+    place = jnp.where(trained, clock.stream * each + stride, count).reshape(-1)
+    last = jnp.full(count, -1, jnp.int32)
+    last = last.at[place].max(jnp.arange(place.size, dtype=jnp.int32), mode="drop")
+    stream = jnp.arange(count, dtype=jnp.int32) // each
+    there = last >= 0
+    rows = jax.tree.map(lambda x: x[last], rows)
+    turn = jnp.where(there[:, None], rows.turn, -1)
+    lane, step = _lane(agent, stream, trained.shape[2]), jnp.maximum(turn, 0)
+    same = stride.reshape(trained.shape[0], -1)[step, lane] == stride.reshape(-1)[last][:, None]
+    earlier = (turn >= 0) & same & (rows.span == ACTION) & ~rows.loss_mask
+    # Replies begin where observations end.
+    position = jnp.arange(earlier.shape[1], dtype=jnp.int32)
+    begins = earlier & ~jnp.pad(earlier, ((0, 0), (1, 0)))[:, :-1]
+    begun = jax.lax.cummax(jnp.where(begins, position, 0), axis=1)
+    step, offset = jnp.where(earlier, turn, 0), jnp.where(earlier, position - begun, 0)
+
+    def of_reply(x, other):
+        x = x.reshape(x.shape[0], -1, *x.shape[3:])[step, lane, offset]
+        return jnp.where(earlier.reshape(*earlier.shape, *[1] * (x.ndim - 2)), x, other)
+
+    reply, mask = record.reply, (earlier | rows.loss_mask) & there[:, None]
+    legal = None
+    if rows.legal is not None:
+        legal = of_reply(reply.kept, rows.legal) | ~mask[..., None]
+    return rows.replace(
+        tokens=jnp.where(there[:, None], rows.tokens, 0),
+        loss_mask=mask,
+        stream=stream,
+        turn=turn,
+        behaviour_logp=jnp.where(mask, of_reply(reply.logp, rows.behaviour_logp), 0.0),
+        span=jnp.where(there[:, None], of_reply(reply.spans, rows.span), -1).astype(jnp.int32),
+        legal=legal,
+        role=agent.role_of(stream),
+    )
+
+
+def _lane(agent: TextAgent, stream: jax.Array, shown: int) -> jax.Array:
+    """Where streams [R] are among the B * S of a turn, i32[R, 1]."""
+    place = stream % agent.agents if shown == agent.agents else jnp.zeros_like(stream)
+    return (stream // agent.agents * shown + place)[:, None]
 
 
 def _speakers(speaker: jax.Array, turn: jax.Array, lane: jax.Array) -> jax.Array:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from agentrl.actors.chat_template import left_out
 from agentrl.actors.contexts import Context
 from agentrl.actors.prompts import Format, Piece, format_of, pieces_of
-from agentrl.actors.transcript import OBSERVED, REPLIED, SPAN_OF_KIND
+from agentrl.actors.transcript import OBSERVED, REPLIED, SPAN_OF_KIND, rows_of
 from agentrl.policies.codec import Codec, decode
 from agentrl.streams import SPANS
 from agentrl.trajectories.schema import Agent, Episode, SchemaError, Span, Turn
@@ -18,8 +18,8 @@ def encoded(episode: Episode, codec: Codec, context: Context) -> Episode:
 
     Of each agent's turns the texts that were read are its observations, and those that were written
     its replies, with the token that ends them unless they stopped for their length;
-    `contexts.whole` makes one row, other contexts one for each turn. Log-probabilities and
-    advantages are not known.
+    `contexts.whole` makes one row, other contexts one for each turn, or stride of the window.
+    Log-probabilities and advantages are not known.
 
     Raises:
       SchemaError: an episode without texts, or a text without tokens.
@@ -41,14 +41,16 @@ def encoded(episode: Episode, codec: Codec, context: Context) -> Episode:
 def _encoded(agent: Agent, codec: Codec, context: Context) -> Agent:
     texts = _texts(agent)
     form, messages, rows = format_of(codec), [], []
+    row_of = rows_of(context, len(texts)).tolist()
     for t, (seen, said) in enumerate(texts):
         messages.append({"role": "user", "content": seen})
         pieces = pieces_of(form, context, messages)
         pieces.append(Piece(t, REPLIED, [*form.encode(said), form.end]))
         messages.append({"role": "assistant", "content": said})
-        if context.one_row and t + 1 < len(texts):
+        if row_of[t] in row_of[t + 1 :]:
             continue
-        spans = (_spans(form, codec, piece, agent.turns, context, t) for piece in pieces)
+        first = row_of.index(row_of[t])
+        spans = (_spans(form, codec, piece, agent.turns, first) for piece in pieces)
         rows.append(tuple(itertools.chain(*spans)))
     return dataclasses.replace(agent, rows=tuple(rows))
 
@@ -67,16 +69,16 @@ def _texts(agent: Agent) -> list[tuple[str, str]]:
 
 
 def _spans(
-    form: Format, codec: Codec, piece: Piece, turns: Sequence[Turn], context: Context, last: int
+    form: Format, codec: Codec, piece: Piece, turns: Sequence[Turn], first: int
 ) -> Iterator[Span]:
-    """The spans of a piece in the row of turn `last`."""
+    """The spans of a piece in the row of turns from `first` on."""
     tokens, replied = piece.tokens, piece.kind == REPLIED
     if form.opening and piece.turn == 0 and piece.kind == OBSERVED:
         yield Span(None, None, form.opening, decode(codec, form.opening))
         tokens = tokens[len(form.opening) :]
     if replied and turns[piece.turn].stop == "length":
         tokens = tokens[:-1]
-    kind, trained = SPANS[SPAN_OF_KIND[piece.kind]], context.one_row or piece.turn == last
+    kind, trained = SPANS[SPAN_OF_KIND[piece.kind]], piece.turn >= first
     if tokens:
         number, text = turns[piece.turn].number, decode(codec, tokens)
         yield Span(kind, number, tuple(tokens), text, replied and trained)

@@ -43,6 +43,12 @@ def test_every_reply_has_the_log_probability_that_it_was_drawn_with(context):
     )
 
 
+def test_a_row_of_several_turns_has_one_reader():
+    strides = functools.partial(rollout.contexts.sliding, history=1, stride=2)
+    with pytest.raises(ValueError, match=r"stride=2 .* where 2 roles write one transcript.*"):
+        played(strides)
+
+
 def test_positions_are_those_of_solver_and_verifier():
     """By what they read: `solve ...`, `check ...`, which the lexicon has in this order."""
     _, _, _, rows = played(CONTEXTS[0])

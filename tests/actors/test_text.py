@@ -36,6 +36,7 @@ CONTEXTS = {
     "first": (contexts.window, {"history": 1, "keep_first": True}),
     "mem1": (contexts.window, {"keep_first": True, "replies": 1}),
     "sliding": (contexts.sliding, {"history": 1}),
+    "strides": (contexts.sliding, {"history": 1, "keep_first": True, "stride": 2}),
     "summary": (contexts.summary, {"summary_tokens": 3}),
     "summary once": (contexts.summary, {"summary_tokens": 3, "max_summaries": 1}),
     "fold": (contexts.fold, {"max_new_tokens": 6}),
@@ -51,6 +52,8 @@ PLAYED = (
     ("first", "in turns"),
     ("mem1", "at once"),
     ("sliding", "in turns"),
+    ("strides", "in turns"),
+    ("strides", "at once"),
     ("hint", "one agent"),
     ("hint", "at once"),
 )
@@ -156,6 +159,13 @@ def shown(name, texts, replies, t, marks):
         for s in range(t):
             out += [texts[s] if s >= t - 1 else "", replies[s]]
         return [*out, texts[t]]
+    if name == "strides":
+        # Of the results after the first text two at most are in view, and leave two by two.
+        gone = 2 * ((t - 1) // 2) if t > 2 else 0
+        out = []
+        for s in range(t):
+            out += [texts[s] if s == 0 or s > gone else "", replies[s]]
+        return [*out, texts[t]]
     if name.startswith("summary") and marks:
         since, said = marks[-1]
         out = [texts[0], contexts.SUMMARY_REQUEST, said] if since else []
@@ -219,7 +229,8 @@ def test_rows_show_what_the_context_says(kind, name):
                     marks[agent].append((turn, said))
                 tokens = record.reply.tokens[t, episode, place]
                 reply = codecs.decode(codec, tokens[: record.reply.count[t, episode, place]])
-                if name != "whole":
+                # Turns that another one continues have no row of their own.
+                if name != "whole" and (name != "strides" or (stream, t, False) in by_turn):
                     row = by_turn[stream, t, False]
                     folded = [] if name == "fold" else marks[agent]
                     pieces = shown(name, texts[agent], replies[agent], turn, folded)

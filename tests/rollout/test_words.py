@@ -71,6 +71,11 @@ CASES = {
     "whole": ((("critic", "shared"),), ()),
     "window": ((("critic", "shared"),), reads("window", history=1)),
     "sliding": ((), reads("sliding", history=1)),
+    "strides": ((("critic", "shared"),), reads("sliding", history=1, stride=2)),
+    "strides, cut": (
+        (("constrained", True),),
+        reads("sliding", history=1, stride=2, keep_first=True),
+    ),
     "first": ((), reads("window", history=1, keep_first=True)),
     "mem1": ((), reads("window", keep_first=True, replies=1)),
     "bytes": ((("codec", "byte"), ("temperature", 0.7)), ()),
@@ -101,7 +106,7 @@ def test_on_policy_ratios_are_one(case):
         )
 
 
-@pytest.mark.parametrize("case", ["whole", "window", "sliding"])
+@pytest.mark.parametrize("case", ["whole", "window", "sliding", "strides"])
 def test_padding_and_what_is_masked_change_nothing(case):
     policy, weights, _, rows, _ = collected(*CASES[case])
     score = jax.jit(policy.score)
@@ -116,7 +121,7 @@ def test_padding_and_what_is_masked_change_nothing(case):
 
 def test_every_written_token_is_trained_once():
     sizes = set()
-    for case in ("whole", "window", "sliding"):
+    for case in ("whole", "window", "sliding", "strides", "strides, cut"):
         _, _, streams, rows, metrics = collected(CASES[case][0], CASES[case][1])
         sizes.add(int(rows.loss_mask.sum()))
         assert int(rows.loss_mask.sum()) == int(metrics["tokens"][0])
@@ -143,6 +148,26 @@ def test_a_window_of_everything_is_the_whole_conversation():
         np.testing.assert_allclose(
             np.asarray(whole.bootstrap)[cut], np.asarray(other.bootstrap)[cut], atol=1e-5
         )
+
+
+def test_strides_are_the_rows_of_turns_that_continue_each_other():
+    """The same episodes and values as with a row for every turn, in half as many rows."""
+    _, _, streams, rows, _ = collected(*CASES["strides"])
+    made = make(**dict(CASES["strides"][1]))[1]
+    assert rows.tokens.shape[0] == made.num_rows == 12 * 2
+    turns = np.where(np.asarray(rows.loss_mask), np.asarray(rows.turn), -1)
+    trained = [set(row[row >= 0].tolist()) for row in turns]
+    lengths = np.asarray(streams.mask).sum(1)
+    for stream, length in enumerate(lengths):
+        assert trained[2 * stream : 2 * stream + 2] == [
+            set(range(min(2, length))), set(range(2, length))
+        ]  # fmt: skip
+    # A window that holds everything is one row, that of the whole episode.
+    all_shown = (CASES["strides"][0], reads("sliding", history=TURNS, stride=2))
+    whole, held = collected(CASES["strides"][0], ())[3], collected(*all_shown)[3]
+    for name in ("tokens", "loss_mask", "turn", "stream", "span", "role"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(held, name), err_msg=name)
+    np.testing.assert_allclose(whole.behaviour_logp, held.behaviour_logp, atol=1e-5)
 
 
 def test_groups_share_the_task_and_nothing_else():

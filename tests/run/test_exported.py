@@ -46,6 +46,7 @@ CONTEXTS = {
     "the new observation": (section(contexts.window, history=0), {}),
     "a window": (section(contexts.window, history=1, keep_first=True, replies=2), {}),
     "sliding": (section(contexts.sliding, history=1), {"codec": "byte"}),
+    "strides": (section(contexts.sliding, history=1, stride=2), {"codec": "byte"}),
     "a text in observations": (
         section(contexts.whole, inject="hint 'a\\b'\n", inject_every=2),
         {"codec": "byte"},

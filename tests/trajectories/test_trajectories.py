@@ -461,6 +461,15 @@ def test_texts_become_the_tokens_that_the_policy_had(runs):
         turns = {turn.number: turn for turn in agent.turns}
         for one, other in zip(made.rows, agent.rows, strict=True):
             assert parts(one, turns) == parts(other, turns)
+        # The rows of turns that continue each other are one, with every reply trained.
+        alone, joined = (
+            encoded(dataclasses.replace(episode, agents=(of_text,)), codec, context).agents[0].rows
+            for context in (contexts.sliding(history=1), contexts.sliding(history=1, stride=2))
+        )
+        assert len(joined) == 1 + max(0, -(-(len(alone) - 2) // 2)) < max(2, len(alone))
+        for n, row in enumerate(joined):
+            own = [[s for s in one if s.trained] for one in alone[2 * n : 2 * n + 2]]
+            assert [s for s in row if s.trained] == [s for one in own for s in one]
     with pytest.raises(ValueError, match="context 'fold': .* expected 'whole', 'window'"):
         encoded(episode, codec, contexts.fold())
     bare = dataclasses.replace(episode, agents=(dataclasses.replace(episode.agents[0], rows=()),))
