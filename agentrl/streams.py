@@ -121,6 +121,7 @@ FILLED_BY: dict[str, str] = {
     "runs": "a rollout that plays its tasks again with a player replaced "
     "(agentrl.methods.counterfactual.counterfactual)",
     "tools_used": "component agentrl.methods.tools_used.tools_used",
+    "lookups": "component agentrl.methods.lookups.lookups",
     "turn_penalty": "component agentrl.methods.reference_penalty.reference_penalty with per='turn'",
     "turn_reward": "component call_matching, looking, edit_rewards or edit_marginals of "
     "agentrl.methods, or one of your own",

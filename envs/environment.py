@@ -19,6 +19,9 @@ from envs.agents import Agents
 from envs.fingerprint import fingerprint
 from envs.text.view import Text, View, command_fragments, packed
 
+# What an action is, of environments whose agents look things up (`call_kind`).
+NO_CALL, SEARCH, PAGE = range(3)
+
 
 @struct.dataclass
 class EnvState:

@@ -48,6 +48,7 @@ OF_STREAMS = [
     (rewards.novelty_bonus, {"coefficient": -1}, "novelty_bonus coefficient=-1"),
     (rewards.progress_reward, {"beta": -1.0}, "progress_reward beta"),
     (rewards.short_reply_bonus, {"coefficient": -1.0}, "short_reply_bonus coefficient"),
+    (rewards.steerable_reward, {"pages": 0.0}, "steerable_reward pages=0.0: expected more than 0"),
     (rewards.step_penalty, {"amount": -1}, "amount=-1: expected at least 0"),
     (rewards.turn_bonus, {"coefficient": -1.0}, "coefficient"),
 ]

@@ -238,6 +238,7 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
             "",
             "mean reward of a tool call that is compared with the reference's",
         ),
+        "lookups/redundant": ("Redundant calls", "share", "of searches and visits of pages"),
         "edits/useless": ("Useless edits", "share", "additions that change nothing"),
         "edits/marginal": ("Worth of an edit", "reward", "mean worth of an added agent, left out"),
         "edits/repeated": ("Repeated edits", "share", "additions that were there before"),

@@ -68,8 +68,12 @@ class Recipe(NamedTuple):
 
 
 def arrays_of(streams: Streams, rows: Rows | None = None) -> dict[str, Any]:
-    """The filled fields by name, annotations included; a stream's field comes before a row's."""
-    return ({} if rows is None else fields_of(rows)) | fields_of(streams)
+    """The filled fields by name. Of the rows' those that streams do not have, filled or not: a
+    row's `role` is one number per row, a stream's one per stream."""
+    if rows is None:
+        return fields_of(streams)
+    own = {n: x for n, x in fields_of(rows).items() if n not in Streams.__dataclass_fields__}
+    return own | fields_of(streams)
 
 
 def reads_positions(function: Function) -> bool:

@@ -23,7 +23,7 @@ def turn_actions(setup: Setup, component: str) -> Callable[[Streams, Rows], jax.
       component: whose name errors have.
 
     Raises:
-      ValueError: a language policy in an environment whose commands have slots, which its state
+      ValueError: a language policy in an environment whose commands have slots that its state
         fills: the state of each turn is not recorded.
     """
     env, env_params = next(iter(setup.envs.values()))
@@ -38,8 +38,11 @@ def turn_actions(setup: Setup, component: str) -> Callable[[Streams, Rows], jax.
         # Without slots all agents' are the same.
         return env.slots_as(state, jnp.zeros((), jnp.int32), env_params)
 
-    slots = jax.eval_shape(lambda key: slots_of(env.initial(key, env_params)), jax.random.key(0))
-    if jax.tree.leaves(slots):
+    def changing(key):
+        leaves = jax.tree.leaves(slots_of(env.initial(key, env_params)))
+        return [x for x in leaves if isinstance(x, jax.core.Tracer)]
+
+    if jax.eval_shape(changing, jax.random.key(0)):
         raise ValueError(
             f"component {component!r} with a language policy in {env.name}: expected commands that "
             "are the same in every state; use a policy over arrays there"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agentrl.rewards.outcome import call_bonus as call_bonus
     from agentrl.rewards.outcome import progress_reward as progress_reward
     from agentrl.rewards.outcome import scaled_reward as scaled_reward
+    from agentrl.rewards.outcome import steerable_reward as steerable_reward
     from agentrl.rewards.outcome import tool_use_reward as tool_use_reward
     from agentrl.rewards.returns import discounted_return as discounted_return
     from agentrl.rewards.shaping import at_end as at_end

@@ -112,6 +112,80 @@ def call_bonus(
     return _more_at_end(reward, mask, call_weight * jnp.minimum(1.0, per_call * calls))
 
 
+@assumes("whole_episodes")
+def steerable_reward(
+    reward: jax.Array,
+    mask: jax.Array,
+    lookups: jax.Array,
+    well_formed: jax.Array | None = None,
+    *,
+    format_weight: float = 0.1,
+    right_above: float = 0.5,
+    least: float = 0.5,
+    search_weight: float = 0.2,
+    page_weight: float = 0.2,
+    searches: float = 8.0,
+    pages: float = 16.0,
+) -> jax.Array:
+    """A right answer, less redundant calls; or a wrong one, paid for what it looked up (RAPO).
+
+    At the stream's last turn, instead of its rewards, with f = 1 if all replies kept the grammar:
+
+      right   format_weight f + max(1 - r, least), r the redundant share of its calls;
+      wrong   format_weight f + search_weight min(1, dS / searches)
+                              + page_weight min(1, dP / pages),
+
+    dS and dP its searches and visits of pages that were of use, less the redundant ones; they may
+    be negative. So that every wrong answer is worth less than a right one,
+    search_weight + page_weight <= least.
+
+    Args:
+      reward: f32[N, T].
+      mask: bool[N, T], the agent acted.
+      lookups: f32[N, T, 4], of each turn the useful and the redundant searches, the useful and the
+        redundant visits of pages; component `agentrl.methods.lookups` supplies it.
+      well_formed: bool[N, T], the reply kept the grammar; None, of policies over arrays: all did.
+      format_weight, search_weight, page_weight, least: at least 0.
+      right_above: the answer was right if the stream's rewards sum to more.
+      searches, pages: calls from which on looking up more is not paid, above 0.
+
+    Returns:
+      f32[N, T], 0 where mask is False.
+
+    Raises:
+      ValueError: a number outside its range, or arrays of other shapes or types.
+
+    References:
+      Fathom-DeepResearch (2025), RAPO, https://arxiv.org/abs/2509.24107 (text of version 1 read;
+      its numbers are the defaults).
+    """
+    for name, number in (
+        ("format_weight", format_weight), ("least", least), ("search_weight", search_weight),
+        ("page_weight", page_weight),
+    ):  # fmt: skip
+        check_range(f"steerable_reward {name}", number, 0.0)
+    check_range("steerable_reward searches", searches, 0.0, above=True)
+    check_range("steerable_reward pages", pages, 0.0, above=True)
+    check_streams(
+        "steerable_reward",
+        mask,
+        numbers={"reward": reward},
+        flags={"well_formed": well_formed},
+        vectors={"lookups": lookups},
+    )
+    made = jnp.sum(jnp.where(mask[..., None], lookups, 0.0), axis=1)
+    searched, searched_again, seen, seen_again = (made[:, k] for k in range(4))
+    redundant = (searched_again + seen_again) / jnp.maximum(jnp.sum(made, axis=1), 1.0)
+    right = jnp.sum(jnp.where(mask, reward, 0.0), axis=1) > right_above
+    wrong = search_weight * jnp.minimum(1.0, (searched - searched_again) / searches)
+    wrong = wrong + page_weight * jnp.minimum(1.0, (seen - seen_again) / pages)
+    formed = jnp.ones(right.shape)
+    if well_formed is not None:
+        formed = jnp.all(well_formed | ~mask, axis=1) * 1.0
+    paid = format_weight * formed + jnp.where(right, jnp.maximum(1 - redundant, least), wrong)
+    return _more_at_end(jnp.zeros(mask.shape), mask, paid)
+
+
 def _more_at_end(reward: jax.Array, mask: jax.Array, extra: jax.Array) -> jax.Array:
     """The reward with extra f32[N] at each stream's last turn, f32[N, T]."""
     last = mask & (jnp.cumsum(mask[:, ::-1], axis=1)[:, ::-1] == 1)

@@ -64,9 +64,10 @@ def _released(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     config.policy = language.policy()
     config.rollout = section(rollout.episodes, num_groups=64, group_size=1)
     config.context = section(rollout.contexts.whole)
-    config.warm_start.update(updates=150, learning_rate=3e-3)
-    config.expert.update(episodes=32)
-    config.updates = 150 + 100
+    # The expert's play against itself is a single line; noise adds other boards.
+    config.warm_start.update(updates=60, learning_rate=3e-3)
+    config.expert.update(episodes=32, noise=0.5)
+    config.updates = 60 + 120
     config.log_every = 10
     config.advantage = section(advantages.mars_by_position)
     config.reward = {"mars_reward": {}}
@@ -75,7 +76,8 @@ def _released(config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
     config.objective.entropy.weight = 0.0
     config.learner.update(epochs=1, minibatches=1, aggregation="row_mean")
     config.optimizer.learning_rate = 3e-4
-    config.evaluation.every = 150
+    # Against random play, after SFT and at the end.
+    config.evaluation.every = 60
     return config
 
 

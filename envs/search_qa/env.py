@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from envs.environment import Environment, EnvParams, EnvState
+from envs.environment import NO_CALL, SEARCH, Environment, EnvParams, EnvState
 from envs.search_qa import rules
 from envs.search_qa.rules import Questions
 from envs.text import join
@@ -201,6 +201,11 @@ class SearchQA(Environment):
             jnp.where(pair, action // self.relations, entity),
             jnp.where(pair, action % self.relations, relation),
         )
+
+    def call_kind(self, action: jax.Array) -> jax.Array:
+        """SEARCH, or NO_CALL of answers and of what is no action."""
+        words = (action >= 0) & (action < self.num_searches) | (action > self.num_actions)
+        return jnp.where(words, SEARCH, NO_CALL)
 
     def transition(
         self, key: jax.Array, state: SearchQAState, action: jax.Array, params: SearchQAParams

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from envs.environment import Environment, EnvParams, EnvState
+from envs.environment import NO_CALL, PAGE, Environment, EnvParams, EnvState
 from envs.research.rules import FAILED, FOUND, KINDS, Question, Sources
 
 
@@ -111,6 +111,10 @@ class SoloResearch(Sources, Environment):
     def tools_of(self, action: jax.Array) -> jax.Array:
         """Which sources actions open, first the local ones, bool[..., 2 n]."""
         return action[..., None] == np.arange(2 * self.sources)
+
+    def call_kind(self, action: jax.Array) -> jax.Array:
+        """PAGE of openings, NO_CALL of the answer and of what is no action."""
+        return jnp.where((action >= 0) & (action < 2 * self.sources), PAGE, NO_CALL)
 
     def render(self, state: SoloResearchState, params: SoloResearchParams) -> str:
         """For example `boss found, heir`, and what was opened for the fact at hand."""

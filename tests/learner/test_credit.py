@@ -173,6 +173,23 @@ def doubled_carry(reward, mask, baseline):
     return jnp.where(mask, reward - baseline, 0.0), 2 * baseline
 
 
+def test_roles_of_rows_are_not_those_of_streams():
+    """A row per turn, each of a role of its own; the streams have none."""
+    s = streams()
+    rows = Rows(
+        tokens=jnp.zeros((40, 2), jnp.int32),
+        loss_mask=jnp.repeat(s.mask.reshape(-1, 1), 2, axis=1),
+        stream=jnp.repeat(jnp.arange(8), 5),
+        turn=jnp.tile(jnp.arange(5), 8)[:, None].repeat(2, axis=1),
+        behaviour_logp=jnp.zeros((40, 2)),
+        role=jnp.arange(40),
+    )
+    scale = named([Function(advantages.live_group_scale, {})])
+    recipe = Recipe(Function(advantages.grpo, {}), reweighting=scale)
+    ours, alone = (plain(credit_of(recipe, s, r, {})).advantage for r in (rows, None))
+    np.testing.assert_array_equal(ours, alone)
+
+
 def test_an_estimator_of_a_users_own_carries_a_number():
     s = streams()
     ours = make(doubled_carry, carried="baseline")(s, baseline=jnp.float32(0.25))

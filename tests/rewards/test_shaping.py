@@ -251,3 +251,26 @@ def test_calls_that_succeed_are_paid_up_to_a_number():
     np.testing.assert_allclose(capped, [[0, 1, 0, 0.5 / 9]], rtol=1e-6)
     none = rewards.tool_use_reward(*args, format_weight=0.0, tool_weight=0.0)
     np.testing.assert_allclose(none, np.where(mask, reward, 0))
+
+
+def test_steerable_reward_of_the_paper():
+    """6 useful and 2 redundant searches, 3 useful and 1 redundant visits; nothing redundant, far
+    more than is paid for; nothing but 8 redundant ones of each; and a reply of a bad format."""
+    calls = np.float32([[6, 2, 3, 1], [9, 0, 20, 0], [0, 8, 0, 8], [6, 2, 3, 1]])
+    lookups = np.zeros((4, 3, 4), np.float32)
+    lookups[:, 0], lookups[:, 1] = calls, 0
+    lookups[:, 2] = np.nan
+    mask = np.array([[1, 1, 0]] * 4, bool)
+    formed = np.array([[1, 1, 0]] * 3 + [[1, 0, 1]], bool)
+    wrong, right = np.zeros((2, 4, 3), np.float32)
+    right[:, 0] = 1.0
+    args = mask, lookups, formed
+    np.testing.assert_allclose(
+        rewards.steerable_reward(wrong, *args)[:, 1], [0.225, 0.5, -0.2, 0.125], atol=1e-6
+    )
+    paid = rewards.steerable_reward(right, *args)
+    np.testing.assert_allclose(paid[:, 1], [0.85, 1.1, 0.6, 0.75], atol=1e-6)
+    assert not np.any(np.asarray(paid)[:, [0, 2]])
+    # Half a reward is not a right answer, and policies over arrays have no format.
+    plain = rewards.steerable_reward(right / 2, mask, lookups)
+    np.testing.assert_allclose(plain[:, 1], [0.225, 0.5, -0.2, 0.225], atol=1e-6)
