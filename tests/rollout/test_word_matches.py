@@ -91,7 +91,7 @@ def test_each_seat_is_played_and_learnt_by_its_own_adapter():
     swapped = score(weights, rows.replace(role=1 - rows.role)).logp
     assert np.abs(np.asarray(swapped)[mask] - said).max() > 0.1
     with pytest.raises(ValueError, match="lora_roles=2 with .*, which has 3 roles"):
-        check_roles(policy, env, 3)
+        check_roles(policy, env, contexts.whole(), 3)
 
 
 def test_replies_that_are_no_commands_are_forgiven_once_and_then_lose():
