@@ -4,6 +4,7 @@ the place of old ones, and a run that resumes."""
 import functools
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +22,7 @@ from agentrl.methods.archer import Critics, archer, critic_loss, fitted
 from agentrl.methods.text_critics import Anew, TextCritics, reply_places
 from agentrl.policies import decoder
 from agentrl.policies.generation import Generated
+from agentrl.run import loop, mesh
 from agentrl.streams import ACTION, OBSERVATION, SUMMARY, Rows, Streams
 
 SMALL = {"hidden": 8, "steps": 2, "batch": 8, "size": 24, "warm_up": 0, "rows": 8}
@@ -314,3 +316,22 @@ def test_refusals():
         build(config)
     with pytest.raises(ValueError, match=r"archer.hidden=6: in words, expected a multiple of 4"):
         build(config_of(hidden=6))
+
+
+def test_one_device_equals_eight():
+    """Critics, replay and the policy, episodes and episodes that are made anew."""
+
+    def trained(devices):
+        config = config_of("window", source="archer")
+        config.rollout.num_groups, config.mesh.data = 8, devices
+        experiment = build(config)
+        devices = mesh.make_mesh(config, experiment)
+        with mesh.use(devices):
+            programs = loop.compile_programs(experiment, config, devices)
+            state, totals = programs.init(programs.seeds), []
+            for _ in range(3):
+                state, told = programs.train["rl"](state)
+                totals.append(jax.device_get(told))
+            return jax.device_get((state.params, state.carry["archer"].params)), totals
+
+    chex.assert_trees_all_close(trained(1), trained(8), rtol=2e-4, atol=2e-5)

@@ -231,6 +231,7 @@ LONG_TESTS = (
     "launchers/test_chat.py::test_a_given_reply_is_in_the_context?window?",
     "methods/test_archer_words.py::*?window?",
     "methods/test_archer_words.py::test_cut_distributions*",
+    "methods/test_archer_words.py::test_one_device_equals_eight",
     "methods/test_counterfactual.py::test_nothing_replaced_is_no_difference?partners0?",
     "methods/test_dagger.py::*?arrays?",
     "methods/test_guided.py::test_guided_successes*?False?",
