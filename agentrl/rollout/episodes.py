@@ -83,7 +83,7 @@ def episodes(
         row of its own, after those of the turns, and the true answer stands in it (`Rows.asked`,
         for losses.listening_loss_in_words); no later prompt shows it.
       questions: of an episode as many are asked, the first ones.
-      judge: fills `Streams.judgement`, a score of each turn: "expert", "progress",
+      judge: fills `Streams.judgement`, a score of each turn: "expert", "progress", "critic",
         "continuations:8", "served:URL#MODEL" or a function of yours, see
         `agentrl.rollout.judges.judging`.
       horizons: turns that an episode may take in the first `horizon_every` collections, in the
@@ -120,7 +120,7 @@ def episodes(
         horizon_every=horizon_every,
         limited=limited,
         listeners=listeners,
-        judging=judging(judge, env, env_params),
+        judging=judging(judge, env, env_params, policy),
     )
     return plan.rollout()
 

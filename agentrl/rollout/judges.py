@@ -22,8 +22,9 @@ from envs.vector import World
 
 if TYPE_CHECKING:
     from agentrl.players.asked import Asked
+    from agentrl.policies.protocol import AnyPolicy
 
-JUDGES = ("none", "expert", "progress", "continuations:NUMBER", "a dotted path", *OUTSIDE)
+JUDGES = ("none", "expert", "progress", "critic", "continuations:NUMBER", "a dotted path", *OUTSIDE)
 # More continuations of a turn than anyone waits for.
 _MOST = 10_000
 # Folded into the key of the episodes' steps: none of them has this number.
@@ -77,7 +78,9 @@ class Judging(NamedTuple):
         return first, keep
 
 
-def judging(name: str, env: Environment, env_params: EnvParams) -> Judging | None:
+def judging(
+    name: str, env: Environment, env_params: EnvParams, policy: "AnyPolicy"
+) -> Judging | None:
     """The judge that config.rollout.judge names; None of "none".
 
     "expert": 1 where the environment's expert would have done the same, -1 elsewhere; of a turn of
@@ -88,13 +91,17 @@ def judging(name: str, env: Environment, env_params: EnvParams) -> Judging | Non
     "continuations:8": r_t + V(s_{t+1}) - V(s_t), V the mean return of eight episodes that the
       policy plays on from a state (Monte Carlo, without a critic): 1 / T of a collection's turns
       times eight for each turn that is judged.
+    "critic": r_t + V(s_{t+1}) - V(s_t), V the policy's own critic, as it is when it plays: a scorer
+      that is trained beside the policy, by a term such as losses.value_loss. V of what a rule has
+      ended is 0; of what a limit cuts it is not.
     "served:URL#MODEL", "program:COMMAND": as "expert", of what a player outside this process would
       have done in the state, of which it knows what the agent reads there, and nothing from before;
       0 where it abstains.
     A dotted path: your own function (World, Turn) -> f32[B], with `Turn.before` and `after`.
 
     Raises:
-      ValueError: an unknown judge, an environment without an expert, or several agents.
+      ValueError: an unknown judge, an environment without an expert, a policy without a critic, or
+        several agents.
     """
     if name == "none":
         return None
@@ -107,6 +114,13 @@ def judging(name: str, env: Environment, env_params: EnvParams) -> Judging | Non
     if kind == "continuations" and number.isdecimal() and 0 < int(number) <= _MOST:
         value = continued(int(number))
         return Judging(lambda scene, start: value(scene, start, jnp.int32(0)), _advantage(value))
+    if name == "critic":
+        if not policy.has_critic:
+            raise ValueError(
+                "rollout judge='critic' with a policy without a critic: set "
+                "config.policy.critic='shared', and a term that trains it"
+            )
+        return Judging(_of_critic, _advantage_of_critic)
     if is_outside(name):
         from agentrl.players.outside import outside  # few runs need it
 
@@ -226,6 +240,26 @@ def _advantage(value: Callable[[Scene, Start, jax.Array], jax.Array]) -> Judge:
         return turn.outcome.reward[:, 0] + following - notes.value, following
 
     return score
+
+
+def _of_critic(scene: Scene, start: Start) -> jax.Array:
+    """The critic's value of the states in front of a turn, f32[B]."""
+    actor, env = scene.actors(scene.world)[0], scene.world.env
+    count = jax.tree.leaves(start.state)[0].shape[0]
+    memory = start.memory[0] if start.memory else actor.init(count, env.num_agents)
+    assert actor.value is not None  # `judging` has asked for it
+    observation = start.observation
+    if not actor.reads_arrays:
+        observation = jnp.zeros((count, env.num_agents))
+    view = view_of(scene.world, start.state, observation)
+    return actor.value(actor.params, memory, view)[:, 0]
+
+
+def _advantage_of_critic(scene: Scene, notes: Notes, turn: Turn) -> tuple[jax.Array, jax.Array]:
+    assert turn.after is not None  # inside `unroll`
+    following = _of_critic(scene, turn.after)
+    following = jnp.where(turn.outcome.terminated, 0.0, following)
+    return turn.outcome.reward[:, 0] + following - notes.value, following
 
 
 def own_key(key: jax.Array) -> jax.Array:

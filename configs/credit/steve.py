@@ -1,12 +1,12 @@
 """ToolCalls-v1 by KTO: single turns that a judge calls good or bad, or episodes by their success.
 
-STEVE (2025), https://arxiv.org/abs/2503.12532. "progress", "expert" and "continuations" are judges
-of turns (config.rollout.judge), "outcome" is the success of episodes.
+STEVE (2025), https://arxiv.org/abs/2503.12532. "progress", "expert", "continuations" and "critic",
+the policy's own, are judges of turns (config.rollout.judge), "outcome" is the success of episodes.
 
     python -m launchers.train --config=configs/credit/steve.py:expert --workdir=runs/steve
 
 Five seeds, two busy CPU cores: two minutes. Success of 512 tasks: expert 0.59, continuations 0.26,
-progress 0.14, outcome 0.00, GRPO on the reward 0.76 (README.md).
+progress 0.14, critic and outcome 0.00, GRPO on the reward 0.76 (README.md).
 """
 
 import ml_collections
@@ -20,6 +20,7 @@ JUDGES = {
     "progress": "progress",
     "expert": "expert",
     "continuations": "continuations:4",
+    "critic": "critic",
     "outcome": None,
 }
 VARIANTS = (*JUDGES, "grpo")
@@ -45,6 +46,11 @@ def get_config(variant: str = "progress") -> ml_collections.ConfigDict:
         config.rollout.judge = judge
     config.components.labelled = section(labelled, by="success" if judge is None else "judgement")
     config.objective.policy.weight = 0.0
+    if judge == "critic":
+        # Of use to the critic alone: its targets.
+        config.policy.critic = "separate"
+        config.advantage = section(advantages.gae, gamma=1.0, lam=0.95)
+        config.objective.value.weight = 0.5
     # A log-ratio is of one action: with the beta of whole texts, 0.1, nothing holds the policy.
     config.objective.kto = term(losses.kto, source="labelled", beta=3.0, balanced=True)
     # The reference follows: each batch is compared with the policy that sampled it.

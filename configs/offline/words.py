@@ -2,12 +2,13 @@ r"""Policies in words from a data set of transitions, without an episode of thei
 
 One locked room, the data as in data_sets.py with their text: a transformer learns the commands,
 weighted by Q and V of whole replies. Cloning (all, the best tenth), Monte Carlo returns, ILQL
-(https://arxiv.org/abs/2206.11871), f-DVL and ReCOIL (https://arxiv.org/abs/2302.08560).
+(https://arxiv.org/abs/2206.11871), f-DVL and ReCOIL (https://arxiv.org/abs/2302.08560); VEM
+(https://arxiv.org/abs/2502.18906) with --config.init_from of "bc" (README.md).
 
     python -m launchers.train --config=configs/offline/words.py:ilql --workdir=runs/words_ilql
 
 Five seeds, success of 512 tasks: the data 0.550, filtered 0.548, mc 0.481, chi2 0.361,
-recoil 0.353, ilql 0.329, bc 0.272 (README.md).
+recoil 0.353, iql 0.332, ilql 0.329, bc 0.272, vem 0.246 (README.md).
 """
 
 import ml_collections
@@ -16,7 +17,7 @@ from agentrl import policies, rollout
 from agentrl.config import check_variant, env_section, section
 from configs.offline import data_sets
 
-VARIANTS = ("bc", "filtered", "mc", "ilql", "chi2", "recoil")
+VARIANTS = ("bc", "filtered", "mc", "iql", "ilql", "chi2", "recoil", "vem", "vem_baseline")
 
 
 def get_config(variant: str = "ilql") -> ml_collections.ConfigDict:

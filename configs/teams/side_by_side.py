@@ -6,6 +6,9 @@ one, as many words for nothing; "single": one draft, and three times as many epi
 
     python -m launchers.train --config=configs/teams/side_by_side.py:selector \
         --workdir=runs/drafts_selector
+
+Five seeds, two to five busy minutes. Success: single 0.902, majority 0.889, first 0.865, selector
+0.830 (README.md).
 """
 
 import ml_collections

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import envs
-from agentrl import policies, rollout
+from agentrl import advantages, policies, rollout
 from agentrl.rollout.judges import judging
 
 TALL = {"needed": 2, "limit": 4, "tools": 2, "arguments": 2}
@@ -18,22 +18,24 @@ def calls():
     return envs.make("ToolCalls-v1", **TALL)
 
 
-def in_arrays():
+def in_arrays(critic="none"):
     env, params = calls()
     policy = policies.mlp(
-        env.observation_shape, env.num_codes, env.num_actions, hidden=(8,), critic="none"
+        env.observation_shape, env.num_codes, env.num_actions, hidden=(8,), critic=critic
     )
     return policy, env, params, None
 
 
-def in_words():
+def in_words(critic="none"):
     env, params = calls()
     policy = policies.transformer(
-        env.view, width=16, layers=1, heads=2, kv_heads=1, hidden=16, constrained=True
-    )
+        env.view, width=16, layers=1, heads=2, kv_heads=1, hidden=16, constrained=True,
+        critic=critic,
+    )  # fmt: skip
     return policy, env, params, rollout.contexts.whole()
 
 
+@functools.cache
 @functools.cache
 def judged(make, judge):
     """(streams of a collection with this judge, streams without one)."""
@@ -80,6 +82,20 @@ def test_continuations_telescope_to_the_outcome():
     assert returns.std() > 0 and first.std() > 0
 
 
+@pytest.mark.parametrize("make", [in_arrays, in_words], ids=["arrays", "words"])
+def test_a_critic_judges_by_what_it_says_of_the_states(make):
+    """The scores are one-step advantages of the values that the collection records, and so
+    generalised ones with lambda 0."""
+    streams, plain = judged(functools.partial(make, critic="shared"), "critic")
+    jax.tree.map(np.testing.assert_array_equal, streams.replace(judgement=None), plain)
+    ours = advantages.gae(
+        streams.reward, streams.value, streams.mask, streams.terminated, streams.bootstrap,
+        gamma=1.0, lam=0.0,
+    )  # fmt: skip
+    np.testing.assert_allclose(streams.judgement, ours, atol=1e-5)
+    assert streams.truncated.any() and (streams.terminated & streams.mask).any()
+
+
 def own(world, turn):
     return turn.outcome.reward[:, 0] - 0.5
 
@@ -96,7 +112,9 @@ def test_a_judge_of_ones_own_and_refusals():
     np.testing.assert_allclose(streams.judgement, expected, atol=1e-6)
     for judge in ("strict", "continuations", "continuations:0"):
         with pytest.raises(ValueError, match=f"rollout judge='{judge}': expected one of none"):
-            judging(judge, env, params)
+            judging(judge, env, params, policy)
     game, game_params = envs.make("KuhnPoker-v1")
     with pytest.raises(ValueError, match="judges are for environments of one agent"):
-        judging("expert", game, game_params)
+        judging("expert", game, game_params, policy)
+    with pytest.raises(ValueError, match="judge='critic' with a policy without a critic"):
+        judging("critic", env, params, policy)
