@@ -18,7 +18,6 @@ from agentrl.config import base_config, check_variant, env_section, section
 VARIANTS = {
     "plane": ("PlanarVolleyball-v1", {}),
     "1v1": ("Volleyball-v1", {"teams": "1v1"}),
-    "3v3": ("Volleyball-v1", {"teams": "3v3"}),
 }
 
 

@@ -1,8 +1,8 @@
 r"""Volleyball of drones, HCSP's three stages as one config: skills, a planner, all together.
 
-Zhang et al. (2025), https://arxiv.org/abs/2505.04317; code thu-uav/HCSP (read). Games: "plane",
-"1v1", "3v3" over scripted skills, "plane_scratch" from scratch. Each stage is a run in its own
-directory (runs/volley/hit, ...); the same command resumes.
+Zhang et al. (2025), https://arxiv.org/abs/2505.04317; code thu-uav/HCSP (read). Games: "plane"
+over scripted skills, "plane_scratch" from scratch. Each stage is a run in its own directory
+(runs/volley/hit, ...); the same command resumes.
 
     python -m launchers.train --config=configs/hierarchy/volleyball_stages.py:plane \
         --workdir=runs/volley
@@ -19,19 +19,19 @@ from configs.hierarchy import volleyball_levels, volleyball_skills
 
 SCRATCH = "plane_scratch"
 
-VARIANTS = (*volleyball_levels.VARIANTS, SCRATCH)
+VARIANTS = ("plane", SCRATCH)
 
 
 def get_config(variant: str = "plane") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
-    stages = _scratch() if variant == SCRATCH else _scripted(variant)
+    stages = _scratch() if variant == SCRATCH else _scripted()
     return ml_collections.ConfigDict({"stages": stages})
 
 
-def _scripted(game: str) -> dict[str, ml_collections.ConfigDict]:
+def _scripted() -> dict[str, ml_collections.ConfigDict]:
     """What is learnt is added to the scripted controllers' commands."""
-    hit = volleyball_skills.get_config(f"{game}_hit")
-    planner, both = volleyball_levels.get_config(game), volleyball_levels.get_config(game)
+    hit = volleyball_skills.get_config("plane_hit")
+    planner, both = volleyball_levels.get_config("plane"), volleyball_levels.get_config("plane")
     hit.num_seeds = planner.num_seeds
     hit.updates = 60
     hit.env.update(residual=planner.env.residual, starts="matches")
