@@ -131,8 +131,8 @@ FILLED_BY: dict[str, str] = {
     "progress": "component agentrl.methods.progress.progress",
     "imitation": "component agentrl.methods.discriminator.discriminator",
     "reward_levels": "component agentrl.methods.reward_levels.reward_levels, or one of your own",
-    "imitation_weight": "component offline_values, rise or (of trees) siblings.positives of "
-    "agentrl.methods",
+    "imitation_weight": "component offline_values, token_ilql, rise or (of trees) "
+    "siblings.positives of agentrl.methods",
     "logits": "a policy over arrays with discrete actions",
     "action_values": "component meee, pvp or q_shaping of agentrl.methods",
     "reference_kl": "a policy over arrays; for language policies use losses.kl",

@@ -199,11 +199,15 @@ def read(
 
 
 def noise_levels(
-    env: Environment, env_params: EnvParams, counts: tuple[int, int, int], noise: tuple[float, ...]
+    env: Environment,
+    env_params: EnvParams,
+    counts: tuple[int, int, int],
+    noise: tuple[float, ...],
+    path: str,
 ) -> tuple[float, ...]:
     """The noise of each episode of the set: 0 of the expert's, 1 of random ones, `noise` in turn.
 
-    counts: of the expert's, of random, and of mixed episodes.
+    counts: of the expert's, of random, and of mixed episodes. path: the component's, for errors.
 
     Raises:
       ValueError: an environment without an expert, no episodes, or levels outside [0, 1].
@@ -212,13 +216,13 @@ def noise_levels(
     expert, random, mixed = counts
     for value in noise:
         if not isinstance(value, int | float) or not 0 <= value <= 1:
-            raise ValueError(f"{PATH}.noise={noise}: expected probabilities, such as (0.3, 0.6)")
+            raise ValueError(f"{path}.noise={noise}: expected probabilities, such as (0.3, 0.6)")
     if mixed and not noise:
-        raise ValueError(f"{PATH}.mixed={mixed} with noise=(): give at least one level")
+        raise ValueError(f"{path}.mixed={mixed} with noise=(): give at least one level")
     levels = (0.0,) * expert + (1.0,) * random
     levels += tuple(float(noise[number % len(noise)]) for number in range(mixed))
     if not levels:
-        raise ValueError(f"{PATH}: a data set of no episodes; set expert, random, mixed or path")
+        raise ValueError(f"{path}: a data set of no episodes; set expert, random or mixed")
     return levels
 
 
@@ -373,7 +377,7 @@ def offline_values(
     )  # fmt: skip
     of_who = bool(expert or random or mixed) or target == "labels" or expert_share is not None
     of_file = read(path, env, gamma, best, of_who, setup.policy.reads_text) if path else None
-    level = () if path else noise_levels(env, env_params, (expert, random, mixed), noise)
+    level = () if path else noise_levels(env, env_params, (expert, random, mixed), noise, PATH)
     check_share(expert_share, target, level)
     networks = Networks(
         twins=Embedding(hidden, 2 * env.num_actions, env.num_codes),
