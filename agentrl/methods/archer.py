@@ -15,6 +15,7 @@ from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.learner.required import required
 from agentrl.methods.by_turn import collected
+from agentrl.methods.networks import followed_by_slow
 from agentrl.methods.utterance_critics import ArrayCritics, Turns, UtteranceCritics
 from agentrl.streams import PerTurn
 
@@ -101,21 +102,18 @@ def fitted(
     acting: the policy's parameters.
     """
 
-    def step(carry, key):
-        params, slow, opt_state = carry
+    def loss_of(params, slow, key):
         which, draw = jax.random.split(key)
         turns = drawn(value.replay, batch, which)
         said = critics.anew(acting, turns, draw)
-        loss_of = lambda p: critic_loss(critics, p, slow, turns, said, gamma)  # noqa: E731
-        loss, grads = jax.value_and_grad(loss_of)(params)
-        updates, opt_state = transform.update(grads, opt_state, params)
-        params = optax.apply_updates(params, updates)
-        return (params, optax.incremental_update(params, slow, rate), opt_state), loss
+        loss = critic_loss(critics, params, slow, turns, said, gamma)
+        return loss, loss
 
     key, draw = jax.random.split(value.key)
-    carry = (value.params, value.slow, value.opt_state)
-    carry, losses = jax.lax.scan(step, carry, jax.random.split(draw, steps))
-    params, slow, opt_state = carry
+    params, slow, opt_state, losses = followed_by_slow(
+        loss_of, transform, value.params, value.slow, value.opt_state,
+        jax.random.split(draw, steps), rate,
+    )  # fmt: skip
     return value.replace(params=params, slow=slow, opt_state=opt_state, key=key), losses
 
 

@@ -54,3 +54,29 @@ def descended(
 
     (params, opt_state), losses = jax.lax.scan(step, (params, opt_state), length=steps)
     return params, opt_state, losses
+
+
+def followed_by_slow(
+    loss_of: Callable[..., tuple[jax.Array, chex.ArrayTree]],
+    transform: optax.GradientTransformation,
+    params: chex.ArrayTree,
+    slow: chex.ArrayTree,
+    opt_state: chex.ArrayTree,
+    keys: jax.Array,
+    rate: float,
+) -> tuple[chex.ArrayTree, chex.ArrayTree, chex.ArrayTree, chex.ArrayTree]:
+    """(params, slow, opt_state, what each step told) after a gradient step for each of `keys`.
+
+    loss_of: (params, slow, key) -> (loss f32[], what it tells). After each step the slow copies
+    follow: slow + rate (params - slow).
+    """
+
+    def step(carry, key):
+        params, slow, opt_state = carry
+        grads, told = jax.grad(loss_of, has_aux=True)(params, slow, key)
+        updates, opt_state = transform.update(grads, opt_state, params)
+        params = optax.apply_updates(params, updates)
+        return (params, optax.incremental_update(params, slow, rate), opt_state), told
+
+    (params, slow, opt_state), told = jax.lax.scan(step, (params, slow, opt_state), keys)
+    return params, slow, opt_state, told

@@ -14,7 +14,7 @@ from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.learner.required import required
 from agentrl.losses.implicit import Divergence
-from agentrl.methods.networks import Embedding
+from agentrl.methods.networks import Embedding, followed_by_slow
 from agentrl.methods.transition_rows import Actions, rows_by
 from agentrl.methods.transitions import (
     Transitions,
@@ -152,23 +152,16 @@ def fitted(
     transition in a draw. rate: by which the slow copies follow.
     """
 
-    def step(carry, key):
-        params, slow, opt_state = carry
+    def loss_of(params, slow, key):
         turns = drawn(value.data, share, batch, key)
-        chances = probability(turns)
-
-        def loss_of(params):
-            both = fit.of_transitions(networks, params, slow, turns, chances)
-            return sum(both), jnp.stack(both)
-
-        grads, both = jax.grad(loss_of, has_aux=True)(params)
-        updates, opt_state = transform.update(grads, opt_state, params)
-        params = optax.apply_updates(params, updates)
-        return (params, optax.incremental_update(params, slow, rate), opt_state), both
+        both = fit.of_transitions(networks, params, slow, turns, probability(turns))
+        return sum(both), jnp.stack(both)
 
     key, draw = jax.random.split(value.key)
-    carry = (value.params, value.slow, value.opt_state)
-    (params, slow, opt_state), both = jax.lax.scan(step, carry, jax.random.split(draw, steps))
+    params, slow, opt_state, both = followed_by_slow(
+        loss_of, transform, value.params, value.slow, value.opt_state,
+        jax.random.split(draw, steps), rate,
+    )  # fmt: skip
     return value.replace(params=params, slow=slow, opt_state=opt_state, key=key), both
 
 

@@ -91,6 +91,14 @@ def reply_places(rows: Rows, shape: tuple[int, int]) -> dict[str, jax.Array]:
     }
 
 
+def trunk_of(vocabulary: int, hidden: int, layers: int) -> DecoderConfig:
+    """A transformer of critics of tokens below `vocabulary`; hidden: width, a multiple of 4."""
+    return DecoderConfig(
+        vocab_size=vocabulary, width=hidden, layers=layers, heads=2, kv_heads=2,
+        head_dim=hidden // 2, hidden=2 * hidden,
+    )  # fmt: skip
+
+
 class TextCritics(NamedTuple):
     """`UtteranceCritics` of a language policy's replies: a place of the replay is an episode.
 
@@ -115,11 +123,7 @@ class TextCritics(NamedTuple):
         cls, vocabulary: int, hidden: int, layers: int, agent: TextAgent | None = None
     ) -> "TextCritics":
         """Critics of tokens below `vocabulary`, of width `hidden`, a multiple of 4."""
-        config = DecoderConfig(
-            vocab_size=vocabulary, width=hidden, layers=layers, heads=2, kv_heads=2,
-            head_dim=hidden // 2, hidden=2 * hidden,
-        )  # fmt: skip
-        return cls(config, Embedding(hidden, 2, None), agent)
+        return cls(trunk_of(vocabulary, hidden, layers), Embedding(hidden, 2, None), agent)
 
     def init(self, key: jax.Array) -> dict[str, chex.ArrayTree]:
         trunk, q, v = jax.random.split(key, 3)

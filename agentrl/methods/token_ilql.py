@@ -16,8 +16,9 @@ from agentrl import losses
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.learner.required import required
-from agentrl.methods.networks import Embedding
+from agentrl.methods.networks import Embedding, followed_by_slow
 from agentrl.methods.offline_values import noise_levels
+from agentrl.methods.text_critics import trunk_of
 from agentrl.methods.transition_text import text_rows_by
 from agentrl.methods.transitions import Transitions, drawn_numbers, mean_return, played, shares
 from agentrl.methods.turn_actions import reply_size
@@ -85,11 +86,8 @@ class Networks(NamedTuple):
     @classmethod
     def of(cls, vocabulary: int, hidden: int, layers: int) -> "Networks":
         """Networks of tokens below `vocabulary`, of width `hidden`, a multiple of 4."""
-        config = DecoderConfig(
-            vocab_size=vocabulary, width=hidden, layers=layers, heads=2, kv_heads=2,
-            head_dim=hidden // 2, hidden=2 * hidden,
-        )  # fmt: skip
-        return cls(config, Embedding(hidden, 2 * vocabulary, None), Embedding(hidden, 1, None))
+        twins = Embedding(hidden, 2 * vocabulary, None)
+        return cls(trunk_of(vocabulary, hidden, layers), twins, Embedding(hidden, 1, None))
 
     def init(self, key: jax.Array) -> dict[str, chex.ArrayTree]:
         trunk, q, v = jax.random.split(key, 3)
@@ -187,22 +185,16 @@ def fitted(
     before each step). fit: options of `token_losses`."""
     share = shares(value.data, None)
 
-    def step(carry, key):
-        params, slow, opt_state = carry
+    def loss_of(params, slow, key):
         turns = turns_of(value.data, drawn_numbers(share, batch, key), length)
-
-        def loss_of(params):
-            both = token_losses(networks, params, slow, turns, size, **fit)
-            return sum(both), jnp.stack(both)
-
-        grads, both = jax.grad(loss_of, has_aux=True)(params)
-        updates, opt_state = transform.update(grads, opt_state, params)
-        params = optax.apply_updates(params, updates)
-        return (params, optax.incremental_update(params, slow, rate), opt_state), both
+        both = token_losses(networks, params, slow, turns, size, **fit)
+        return sum(both), jnp.stack(both)
 
     key, draw = jax.random.split(value.key)
-    carry = (value.params, value.slow, value.opt_state)
-    (params, slow, opt_state), both = jax.lax.scan(step, carry, jax.random.split(draw, steps))
+    params, slow, opt_state, both = followed_by_slow(
+        loss_of, transform, value.params, value.slow, value.opt_state,
+        jax.random.split(draw, steps), rate,
+    )  # fmt: skip
     return value.replace(params=params, slow=slow, opt_state=opt_state, key=key), both
 
 
