@@ -9,7 +9,7 @@ an SFT policy; the KV cache of an episode's end serves all forks from it.
 
 Three seeds, two busy CPU cores: 5 to 7 minutes. Success at 90,000 sampled tokens: after SFT 0.215,
 GRPO 0.229, Agent Q 0.215, DPO 0.147: 80 updates at this rate are too few for any (README.md).
-"tree_grpo": not measured.
+"tree_grpo", five seeds at 1e-3: 0.203 after 80 updates.
 """
 
 import ml_collections
