@@ -264,11 +264,9 @@ def test_steerable_reward_of_the_paper():
     formed = np.array([[1, 1, 0]] * 3 + [[1, 0, 1]], bool)
     wrong, right = np.zeros((2, 4, 3), np.float32)
     right[:, 0] = 1.0
-    args = mask, lookups, formed
-    np.testing.assert_allclose(
-        rewards.steerable_reward(wrong, *args)[:, 1], [0.225, 0.5, -0.2, 0.125], atol=1e-6
-    )
-    paid = rewards.steerable_reward(right, *args)
+    paid = rewards.steerable_reward(wrong, mask, lookups, well_formed=formed)
+    np.testing.assert_allclose(paid[:, 1], [0.225, 0.5, -0.2, 0.125], atol=1e-6)
+    paid = rewards.steerable_reward(right, mask, lookups, well_formed=formed)
     np.testing.assert_allclose(paid[:, 1], [0.85, 1.1, 0.6, 0.75], atol=1e-6)
     assert not np.any(np.asarray(paid)[:, [0, 2]])
     # Half a reward is not a right answer, and policies over arrays have no format.
