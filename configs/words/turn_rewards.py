@@ -1,13 +1,15 @@
-"""Rewards of turns in words: MatchTIR's calls, Video-MTR's looks, G-RA's gates; SFT, then RL.
+"""Rewards of turns in words: MatchTIR's calls, G-RA's gates; SFT, then GRPO.
 
-The worlds and rewards of configs/credit/tool_calls.py, video.py and submission.py, by a transformer
-that reads the whole conversation. WORLD_sft: the expert imitated; the others start from it:
-calls_dual, video_gated, video_ungated, chain_gated, chain_summed, and WORLD_outcome of each.
+The worlds and rewards of configs/credit/tool_calls.py and submission.py, by a transformer that
+reads the whole conversation. WORLD_sft: the expert imitated; the others start from it.
 
     p=configs/words/turn_rewards.py
     python -m launchers.train --config=$p:calls_sft --workdir=runs/calls_sft
     python -m launchers.train --config=$p:calls_dual --workdir=runs/calls_dual \
         --config.init_from=runs/calls_sft
+
+Five seeds, success: calls 0.683 by the outcome, dual 0.641; chain 0.805, gated 0.781, summed 0.198,
+which does not submit (README.md).
 """
 
 import ml_collections
@@ -15,12 +17,11 @@ import ml_collections
 from agentrl import rollout
 from agentrl.config import check_variant, section
 from configs._shared import language
-from configs.credit import submission, tool_calls, video
+from configs.credit import submission, tool_calls
 
 # Of each world the experiment over arrays, its presets, and the updates of SFT.
 WORLDS = {
     "calls": (tool_calls, ("outcome", "dual"), 100),
-    "video": (video, ("outcome", "gated", "ungated"), 40),
     "chain": (submission, ("outcome", "gated", "summed"), 20),
 }
 VARIANTS = tuple(f"{name}_{arm}" for name, (_, arms, _) in WORLDS.items() for arm in ("sft", *arms))
@@ -33,7 +34,7 @@ def get_config(variant: str = "calls_dual") -> ml_collections.ConfigDict:
     first = arm == "sft"
     arrays = module.get_config(arms[0] if first else arm)
     config = language.config_of(
-        "sft" if first else "ppo" if world == "video" else "grpo",
+        "sft" if first else "grpo",
         arrays.env,
         section(rollout.episodes, num_groups=16, group_size=8),
         section(rollout.contexts.whole),
