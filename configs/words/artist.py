@@ -1,7 +1,7 @@
 """When to ask a calculator: GRPO with ARTIST's rewards, without parts of them, without the tool.
 
 Singh et al. (2025), https://arxiv.org/abs/2505.01441, from notes. configs/_shared/products.py: a
-call costs 0.1. "artist": outcome, format and success of calls; "outcome" alone; "unmasked": what
+turn costs 0.1. "artist": outcome, format and success of calls; "outcome" alone; "unmasked": what
 the tool says is learnt, too; "no_tool": one turn. All from "sft" of an expert that asks every
 second time; bytes.
 
