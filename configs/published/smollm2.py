@@ -1,7 +1,8 @@
 r"""SmolLM2-135M-Instruct, or another published model, as an agent: SFT, then GiGPO and others.
 
 Allal et al. (2025), https://arxiv.org/abs/2502.02737. METHOD,WORLD,DIRECTORY,SIZE, of the tables
-below (SIZE: cpu, or gpu with the GiGPO code base's numbers for ALFWorld; _lora: adapters alone);
+below (SIZE: cpu; h100, its worlds in batches for one such card; gpu, the GiGPO code base's numbers
+for ALFWorld; _lora: adapters alone);
 DIRECTORY has Hugging Face's files, from launchers.import_gguf. "rae" is self-play in GAMES.
 
     python -m launchers.train --config=configs/published/smollm2.py:sft,ezpoints,models/smollm2 \
@@ -23,34 +24,40 @@ METHODS = ("sft", *methods.METHODS, "rae")
 HOME = {"name": "Household-v1", "wording": "faithful", "expert_sees_all": False}
 SMALL_HOME = {"receptacles": 5, "objects": 4, "max_steps_in_episode": 12}
 LARGE_HOME = {"receptacles": 24, "objects": 32, "max_steps_in_episode": 50}
+# Two kinds of tasks, which a few turns solve.
+ROOM = {"receptacles": 4, "objects": 3, "max_steps_in_episode": 8, "tasks": ("put", "look")}
 WHOLE = section(rollout.contexts.whole)
 # Two turns back, as in the GiGPO code base's prompt, with one row per turn.
 WINDOW = section(rollout.contexts.window, history=2)
 THINKS = {"policy.grammar": "action", "expert.thoughts": True}
-# World: size of the machine: environment, context, changes. EZPoints appends one token to the
+# World: its size: environment, context, changes. EZPoints appends one token to the
 # formula in each turn: the conversation is one row.
 WORLDS = {
     "ezpoints": {
-        "cpu": ({"name": "EZPoints-v1", "wording": "faithful"}, WHOLE, {}),
-        "gpu": ({"name": "EZPoints-v1", "wording": "faithful"}, WHOLE, {}),
+        "small": ({"name": "EZPoints-v1", "wording": "faithful"}, WHOLE, {}),
+        "large": ({"name": "EZPoints-v1", "wording": "faithful"}, WHOLE, {}),
     },
     "household": {
-        "cpu": (HOME | SMALL_HOME, WHOLE, {}),
-        "gpu": (HOME | LARGE_HOME, WINDOW, {}),
+        "small": (HOME | SMALL_HOME, WHOLE, {}),
+        "large": (HOME | LARGE_HOME, WINDOW, {}),
+    },
+    "room": {
+        "small": (HOME | ROOM, WHOLE, {}),
+        "large": (HOME | ROOM, WHOLE, {}),
     },
     # ALFWorld's wording with <think>...</think><action>...</action>.
     "household_thoughts": {
-        "cpu": (HOME | SMALL_HOME, WINDOW, THINKS | {"context.max_new_tokens": 96}),
-        "gpu": (HOME | LARGE_HOME, WINDOW, THINKS | {"context.max_new_tokens": 512}),
+        "small": (HOME | SMALL_HOME, WINDOW, THINKS | {"context.max_new_tokens": 96}),
+        "large": (HOME | LARGE_HOME, WINDOW, THINKS | {"context.max_new_tokens": 512}),
     },
     "wordle": {
-        "cpu": ({"name": "Wordle-v1", "wording": "faithful"}, WHOLE, {}),
-        "gpu": ({"name": "Wordle-v1", "wording": "faithful"}, WHOLE, {}),
+        "small": ({"name": "Wordle-v1", "wording": "faithful"}, WHOLE, {}),
+        "large": ({"name": "Wordle-v1", "wording": "faithful"}, WHOLE, {}),
     },
 }
 # SPIRAL's games in TextArena's words, whose replies are read as TextArena reads them.
 GAMES = {"tictactoe": "TicTacToe-v1", "kuhn": "KuhnPoker-v1", "negotiation": "SimpleNegotiation-v1"}
-REPLY_TOKENS = {"cpu": 24, "gpu": 256}
+REPLY_TOKENS = {"cpu": 24, "h100": 24, "gpu": 256}
 SIZES = {
     "cpu": {
         "rollout": {"num_groups": 4, "group_size": 4},
@@ -60,6 +67,16 @@ SIZES = {
         "warm_start": {"learning_rate": 2e-5},
         "expert": {"episodes": 16},
         "evaluation": {"every": 20, "episodes": 128, "at_once": 64},
+    },
+    "h100": {
+        "rollout": {"num_groups": 16, "group_size": 8},
+        "policy": {"dtype": "bfloat16", "remat": True},
+        "learner": {"minibatches": 2, "microbatch": 32, "lengths": 1, "max_kl": 0.05},
+        "optimizer": {"learning_rate": 1e-5, "max_grad_norm": 1.0},
+        "warm_start": {"learning_rate": 2e-5},
+        "expert": {"episodes": 64},
+        "evaluation": {"every": 10, "episodes": 512, "at_once": 128},
+        "checkpoint": {"every": 10},
     },
     "gpu": {
         "rollout": {"num_groups": 16, "group_size": 8},
@@ -72,10 +89,12 @@ SIZES = {
         "checkpoint": {"every": 25},
     },
 }
-UPDATES = {"cpu": 60, "gpu": 150}
+UPDATES = {"cpu": 60, "h100": 40, "gpu": 150}
+WORLD_SIZE = {"cpu": "small", "h100": "small", "gpu": "large"}
 # The GiGPO code base, with adapters: rank and alpha 64, three times the learning rate, no KL.
 LORA = {
     "cpu": {"policy.lora_rank": 16, "optimizer.learning_rate": 5e-5},
+    "h100": {"policy.lora_rank": 16, "optimizer.learning_rate": 5e-5},
     "gpu": {"policy.lora_rank": 64, "policy.lora_alpha": 64.0, "optimizer.learning_rate": 3e-6},
 }
 # A WORLD of WORLDS, or of GAMES for "rae" and "sft"; a SIZE of SIZES, "_lora" for adapters alone.
@@ -98,7 +117,7 @@ def get_config(variant: str = "sft,ezpoints,") -> ml_collections.ConfigDict:
     if world in GAMES:
         _game(config, GAMES[world], REPLY_TOKENS[size])
     else:
-        env, config.context, changes = WORLDS[world][size]
+        env, config.context, changes = WORLDS[world][WORLD_SIZE[size]]
         config.env = env_section(**env)
         if size == "gpu":
             config.reward.invalid_action_penalty = {"coefficient": 0.01}

@@ -15,7 +15,7 @@ import ml_collections
 from configs.published import smollm2
 
 # Updates of the supervised stage and of the others.
-UPDATES = {"ezpoints": (15, 20), "household": (10, 20)}
+UPDATES = {"ezpoints": (15, 20), "room": (20, 40)}
 VARIANTS = {f"{world},DIRECTORY,SIZE": "as in smollm2.py" for world in UPDATES}
 
 
