@@ -35,7 +35,7 @@ def get_config(variant: str = "archer") -> ml_collections.ConfigDict:
     config.num_seeds = 5
     config.evaluation.update(every=config.updates, episodes=512)
     config.learner.update(microbatch=None, lengths=1)
-    config.optimizer.learning_rate = 1e-3
+    config.optimizer.learning_rate = 3e-4
     # It is not the environment's, and the critics of replies learn from the environment's rewards.
     del config.reward["invalid_action_penalty"]
     if variant == "ppo":

@@ -2,8 +2,8 @@
 
 Singh et al. (2025), https://arxiv.org/abs/2505.01441, from notes. configs/_shared/products.py: a
 turn costs 0.1. "artist": outcome, format and success of calls; "outcome" alone; "unmasked": what
-the tool says is learnt, too; "no_tool": one turn. All from "sft" of an expert that asks every
-second time; bytes.
+is read is learnt, too; "no_tool": one turn. From "sft" of an expert that asks every second time.
+Three seeds: SFT 0.49, artist 0.87, outcome 0.89, no_tool 0.49, unmasked 0.00 (README.md).
 
     p=configs/words/artist.py
     python -m launchers.train --config=$p:sft --workdir=runs/artist_sft

@@ -1,7 +1,7 @@
-"""Rewards of turns in words: MatchTIR's calls, G-RA's gates; SFT, then GRPO.
+"""Rewards of turns in words: MatchTIR's calls, Video-MTR's looks, G-RA's gates; SFT, then RL.
 
-The worlds and rewards of configs/credit/tool_calls.py and submission.py, by a transformer that
-reads the whole conversation. WORLD_sft: the expert imitated; the others start from it.
+The worlds and rewards of configs/credit/tool_calls.py, video.py and submission.py, by a transformer
+that reads the whole conversation; GRPO, in "video" PPO. WORLD_sft: the expert imitated.
 
     p=configs/words/turn_rewards.py
     python -m launchers.train --config=$p:calls_sft --workdir=runs/calls_sft
@@ -17,11 +17,12 @@ import ml_collections
 from agentrl import rollout
 from agentrl.config import check_variant, section
 from configs._shared import language
-from configs.credit import submission, tool_calls
+from configs.credit import submission, tool_calls, video
 
 # Of each world the experiment over arrays, its presets, and the updates of SFT.
 WORLDS = {
     "calls": (tool_calls, ("outcome", "dual"), 100),
+    "video": (video, ("outcome", "gated", "ungated"), 300),
     "chain": (submission, ("outcome", "gated", "summed"), 20),
 }
 VARIANTS = tuple(f"{name}_{arm}" for name, (_, arms, _) in WORLDS.items() for arm in ("sft", *arms))
@@ -34,12 +35,12 @@ def get_config(variant: str = "calls_dual") -> ml_collections.ConfigDict:
     first = arm == "sft"
     arrays = module.get_config(arms[0] if first else arm)
     config = language.config_of(
-        "sft" if first else "grpo",
+        "ppo" if world == "video" else "grpo",
         arrays.env,
         section(rollout.episodes, num_groups=16, group_size=8),
         section(rollout.contexts.whole),
         warm_updates=warm if first else 0,
-        updates=120,
+        updates=0 if first else 120,
     )
     config.num_seeds = 5
     config.evaluation.update(every=config.updates, episodes=512)
