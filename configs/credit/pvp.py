@@ -1,7 +1,8 @@
 """Two locked rooms without rewards, from an overseer that takes over where the policy errs (PVP).
 
 Peng et al. (2023), https://arxiv.org/abs/2502.03369; code metadriverse/pvp cace7d1 (read). "labels"
-leaves out the regression that spreads the values, "bc" clones the interventions.
+leaves out the regression that spreads the values, "bc" clones the interventions, "one_buffer" draws
+the overseer's turns as often as they are, and in "half" it watches every second episode.
 
     python -m launchers.train --config=configs/credit/pvp.py:pvp --workdir=runs/pvp
 
@@ -19,6 +20,8 @@ ARMS = {
     "pvp": {},
     "labels": {"propagation": 0.0},
     "bc": {"steps": 0},
+    "one_buffer": {"buffers": "one"},
+    "half": {"watched": 0.5},
 }
 VARIANTS = tuple(ARMS)
 

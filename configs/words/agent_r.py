@@ -2,7 +2,8 @@
 
 Yuan et al. (2025), https://arxiv.org/abs/2501.11425 (from notes). A failure is read up to its first
 error, a success learnt from there on. "branch": joined where the two parted, as published; "state":
-at a state that both came to, so that all that is read is true; "good": successes alone.
+at a state that both came to, so that all that is read is true; "good": successes alone, "more": of
+these twice as many, so that no update trains fewer rows than one with splices.
 
     python -m launchers.train --config=configs/words/agent_r.py:state --workdir=runs/room_state \
         --config.init_from=runs/room_sft  # configs/words/ipr.py:sft
@@ -20,6 +21,7 @@ from configs._shared import language
 
 ARMS = {
     "good": None,
+    "more": None,
     "branch": {},
     "state": {"joins": "state"},
 }
@@ -44,7 +46,9 @@ def get_config(variant: str = "state") -> ml_collections.ConfigDict:
     config.evaluation.update(every=10, episodes=512)
     config.objective.policy.weight = 0.0
     config.reward = ml_collections.ConfigDict()
-    config.components.good = section(agent_r, cut="none", per_group=4)
+    config.components.good = section(
+        agent_r, cut="none", per_group=8 if variant == "more" else 4
+    )
     config.objective.good = term(losses.behaviour_cloning, source="good", during="rl")
     if ARMS[variant] is not None:
         config.components.agent_r = section(agent_r, per_group=4, **ARMS[variant])

@@ -1,7 +1,8 @@
 """A locked room in words: preferences against the expert, step by step (IPR) or by outcome (ETO).
 
 Xiong et al. (2024), https://arxiv.org/abs/2406.11176. From one SFT, at equal sampled turns: "ipr"
-has pairs from the start and from later turns, "outcome" from the start alone, four times as many.
+has pairs from the start and from later turns, "outcome" from the start alone, four times as many;
+"as_many": from the start alone, as many pairs as "ipr".
 
     python -m launchers.train --config=configs/words/ipr.py:sft --workdir=runs/room_sft
     python -m launchers.train --config=configs/words/ipr.py:ipr --workdir=runs/room_ipr \
@@ -20,6 +21,7 @@ from configs._shared import language
 ARMS = {
     "ipr": {"episodes": 16, "every": 3},
     "outcome": {"episodes": 32, "steps": 0},
+    "as_many": {"episodes": 22, "steps": 0, "every": 3},
 }
 VARIANTS = (*ARMS, "sft")
 
