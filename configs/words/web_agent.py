@@ -9,7 +9,7 @@ page shrinks to its control tokens, and a turn is trained with the page that it 
         --config.init_from=runs/web_sft
 
 Five seeds, two busy CPU cores, 4 and 7 minutes. Success: cloned 0.56, compressed 0.69, asynchronous
-(sampled an update behind) 0.70; all pages in view ("whole") 0.52 and 0.67; "scratch" has no cloning.
+(sampled an update behind) 0.70; "whole", with all pages, 0.52 and 0.67; "scratch": no cloning.
 """
 
 import ml_collections
