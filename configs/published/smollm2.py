@@ -62,11 +62,11 @@ SIZES = {
     "cpu": {
         "rollout": {"num_groups": 4, "group_size": 4},
         "policy": {"dtype": "float32"},
-        "learner": {"minibatches": 2, "microbatch": 4, "lengths": 6, "max_kl": 0.05},
+        "learner": {"minibatches": 2, "microbatch": 4, "lengths": 3, "max_kl": 0.05},
         "optimizer": {"learning_rate": 5e-6, "max_grad_norm": 1.0},
         "warm_start": {"learning_rate": 2e-5},
         "expert": {"episodes": 16},
-        "evaluation": {"every": 20, "episodes": 128, "at_once": 64},
+        "evaluation": {"every": 20, "episodes": 128, "at_once": 32},
     },
     "h100": {
         "rollout": {"num_groups": 16, "group_size": 8},
