@@ -131,6 +131,9 @@ FILLED_BY: dict[str, str] = {
     "progress": "component agentrl.methods.progress.progress",
     "imitation": "component agentrl.methods.discriminator.discriminator",
     "reward_levels": "component agentrl.methods.reward_levels.reward_levels, or one of your own",
+    "potential": "component agentrl.methods.judged_potential.judged_potential, or one of your own",
+    "final_potential": "component agentrl.methods.judged_potential.judged_potential, or one of "
+    "your own",
     "imitation_weight": "component offline_values, token_ilql, rise or (of trees) "
     "siblings.positives of agentrl.methods",
     "logits": "a policy over arrays with discrete actions",
