@@ -123,6 +123,7 @@ FILLED_BY: dict[str, str] = {
     "tools_used": "component agentrl.methods.tools_used.tools_used",
     "lookups": "component agentrl.methods.lookups.lookups",
     "turn_penalty": "component agentrl.methods.reference_penalty.reference_penalty with per='turn'",
+    "turn_ratio": "component agentrl.methods.turn_ratio.turn_ratio",
     "turn_reward": "component call_matching, looking, edit_rewards or edit_marginals of "
     "agentrl.methods, or one of your own",
     "turn_return": "component agentrl.methods.siblings.siblings",

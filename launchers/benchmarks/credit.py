@@ -40,6 +40,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "hgpo": {},
     "gae": {"gamma": 0.99, "lam": 0.95},
     "spoken_gae": {},
+    "vtrace": {"gamma": 0.99},
     "length_adaptive_gae": {},
     "hae_by_turn": {},
     "switched_hae_by_turn": {},
@@ -226,7 +227,7 @@ def annotations(streams: Streams, rows: Rows) -> dict[str, jax.Array]:
 
     names = ("advantage", "information_gain", "lots", "turn_entropy", "winner_turns", "cost")
     names += ("imitation", "judgement", "novelty", "persuasion", "potential", "progress")
-    names += ("reward_scale", "turn_penalty", "turn_reward", "winner_reward")
+    names += ("reward_scale", "turn_penalty", "turn_ratio", "turn_reward", "winner_reward")
     flags = ("keeps_order", "kept", "repeated", "verified", "well_formed")
     return {
         **{name: drawn(turns) for name in names},
