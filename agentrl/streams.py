@@ -123,6 +123,7 @@ FILLED_BY: dict[str, str] = {
     "tools_used": "component agentrl.methods.tools_used.tools_used",
     "lookups": "component agentrl.methods.lookups.lookups",
     "turn_penalty": "component agentrl.methods.reference_penalty.reference_penalty with per='turn'",
+    "turn_ratio": "component agentrl.methods.turn_ratio.turn_ratio",
     "turn_reward": "component call_matching, looking, edit_rewards or edit_marginals of "
     "agentrl.methods, or one of your own",
     "turn_return": "component agentrl.methods.siblings.siblings",
@@ -131,6 +132,9 @@ FILLED_BY: dict[str, str] = {
     "progress": "component agentrl.methods.progress.progress",
     "imitation": "component agentrl.methods.discriminator.discriminator",
     "reward_levels": "component agentrl.methods.reward_levels.reward_levels, or one of your own",
+    "potential": "component agentrl.methods.judged_potential.judged_potential, or one of your own",
+    "final_potential": "component agentrl.methods.judged_potential.judged_potential, or one of "
+    "your own",
     "imitation_weight": "component offline_values, token_ilql, rise or (of trees) "
     "siblings.positives of agentrl.methods",
     "logits": "a policy over arrays with discrete actions",

@@ -11,7 +11,8 @@ directory, or eval/ENV/update_N.json if ENV is not the run's only environment or
 --policy=temperature=0.5 changes an option of how the run's policy acts, and may be given several
 times (--policy="head_weights=[1,0]"); then the record is in a folder of its own, too. --turns=5,10
 also prints what would be left of the success had the policy's episodes been cut after so many
-turns.
+turns. --attempts=4 plays each task four times and prints pass^k, the share of tasks that k attempts
+of k solve (tau2-bench), and the share that any of k does.
 """
 
 import json
@@ -39,6 +40,13 @@ _SEED = flags.DEFINE_integer(
 _UPDATE = flags.DEFINE_integer("update", None, "Checkpoint to evaluate; the newest by default.")
 _GREEDY = flags.DEFINE_bool("greedy", False, "Take the most likely action instead of sampling.")
 _TURNS = flags.DEFINE_list("turns", [], "Limits on turns, to print what each saves and loses.")
+_ATTEMPTS = flags.DEFINE_integer(
+    "attempts",
+    1,
+    "Times that the policy plays each task, for pass^k.",
+    lower_bound=1,
+    upper_bound=1024,
+)
 _EXPERT = flags.DEFINE_bool("expert", True, "Play the environment's expert too, for the regret.")
 
 
@@ -100,6 +108,8 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
         print(f"{player:10}" + "".join(f"{show(played):>28}" for show in columns.values()))
     if _TURNS.value:
         _print_budgets([played for player, played in rows if player.startswith("seed ")])
+    if _ATTEMPTS.value > 1:
+        _print_attempts(run, task, keys)
     by_kind = None
     if env.has_success and env.kinds:
         by_kind = _by_kind(env, task.env_params, keys, rows)
@@ -127,8 +137,9 @@ def _check_turns(tasks: dict[str, Any]) -> None:
     if not all(text.strip().isdigit() and int(text) > 0 for text in _TURNS.value):
         raise ValueError(f"--turns={','.join(_TURNS.value)}: expected numbers of turns, as 5,10")
     without = [name for name, task in tasks.items() if not task.env.has_success]
-    if _TURNS.value and without:
-        raise ValueError(f"--turns: {', '.join(without)} has no success to count; leave it out")
+    for flag, given in {"--turns": _TURNS.value, "--attempts": _ATTEMPTS.value > 1}.items():
+        if given and without:
+            raise ValueError(f"{flag}: {', '.join(without)} has no success to count; leave it out")
 
 
 def _print_budgets(played: list[Any]) -> None:
@@ -141,6 +152,29 @@ def _print_budgets(played: list[Any]) -> None:
     for limit, *budgets in zip(limits, *curves, strict=True):
         solved, cost = (sum(x) / len(budgets) for x in list(zip(*budgets, strict=True))[1:])
         print(f"{limit:<10}{solved:28.3f}{cost:28.1f}")
+
+
+def _print_attempts(run: Any, task: Any, keys: Any) -> None:
+    """Shares of tasks that all and that any of k attempts solve, means over seeds."""
+    import jax
+    import numpy as np
+
+    from agentrl.evaluation.selection import all_of, any_of
+
+    def of_all_seeds(params, key):
+        def of_one(params):
+            return task.evaluate(params, keys, key, _GREEDY.value)
+
+        return run.experiment.over_seeds(of_one)(params)
+
+    play = run.experiment.maybe_jit(of_all_seeds)
+    first = jax.random.key(_SEED.value + 1)
+    others = [jax.random.fold_in(first, number) for number in range(1, _ATTEMPTS.value)]
+    outcomes = [play(run.state.params, key).success for key in (first, *others)]
+    right = np.stack(jax.device_get(outcomes), axis=-1).reshape(-1, _ATTEMPTS.value)
+    print(f"{'attempts':10}{'all right (pass^k)':>28}{'any right':>28}")
+    for k in range(1, _ATTEMPTS.value + 1):
+        print(f"{k:<10}{all_of(right, k).mean():28.3f}{any_of(right, k).mean():28.3f}")
 
 
 def _seeds(config: Any) -> list[int]:

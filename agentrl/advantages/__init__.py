@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from agentrl.advantages.temporal import gae as gae
     from agentrl.advantages.temporal import length_adaptive_gae as length_adaptive_gae
     from agentrl.advantages.temporal import spoken_gae as spoken_gae
+    from agentrl.advantages.temporal import vtrace as vtrace
     from agentrl.advantages.token_level import bilevel_gae as bilevel_gae
     from agentrl.advantages.token_level import (
         length_adaptive_token_gae as length_adaptive_token_gae,

@@ -208,7 +208,8 @@ def hae_by_turn(
       reward: f32[N, T], the executor's; the planner's is not read, as it was given the same.
       value: f32[N, T], each stream's own.
       mask, terminated, truncated: bool[N, T].
-      bootstrap: f32[N, T], value of what followed each stream's end.
+      bootstrap: f32[N, T], value of what followed each stream's end. Of a planner it is read at the
+        last turn of its team, also where the planner's mask is False.
       parent: i32[N], the planner's stream of each executor's, -1 for planners; one executor each.
       gamma, lam, subgoal_lam: as for `hae`.
       penalty: f32[N, T], subtracted from the reward of the turn itself, of planner or executor.
@@ -251,7 +252,8 @@ def switched_hae_by_turn(
 
     Args:
       reward, value, mask, terminated, bootstrap, gamma, lam, subgoal_lam, truncated, penalty: as
-        for `hae_by_turn`; the switcher's reward is not read.
+        for `hae_by_turn`; the switcher's reward is not read, and a penalty of its turn is taken
+        from its own advantage.
       parent: i32[N], the planner's stream of each other one, -1 for planners; one executor and at
         most one switcher each.
       role: i32[N]. switcher: the role of switchers, as in `envs.switched.env`.

@@ -168,6 +168,56 @@ def spoken_gae(
     )
 
 
+def vtrace(
+    reward: jax.Array,
+    value: jax.Array,
+    mask: jax.Array,
+    terminated: jax.Array,
+    bootstrap: jax.Array,
+    turn_ratio: jax.Array,
+    *,
+    gamma: float,
+    lam: float = 1.0,
+    at_limit: AtLimit = "bootstrap",
+    truncated: jax.Array | None = None,
+) -> jax.Array:
+    """V-trace: `gae` of turns that a sampler played which is not the policy (IMPALA).
+
+    delta_t = w_t (r_t + gamma V'_t - V_t),  A_t = delta_t + gamma lam w_t A_{t+1},
+
+    with w_t = min(1, rho_t) and rho_t the policy's probability of the turn over the sampler's.
+    A + V is V-trace's target vs, and A its policy gradient's w_t (r_t + gamma vs'_{t+1} - V_t), vs'
+    = lam vs + (1 - lam) V: with both bounds at 1 they are the same. Where rho is at least 1 it is
+    `gae`.
+
+    Args:
+      reward, value, mask, terminated, bootstrap, gamma, lam, at_limit, truncated: as for `gae`.
+        Deviation: in a run the values are the sampler's critic's, which lags as it does; IMPALA's
+        are the learner's.
+      turn_ratio: f32[N, T], rho. Component `agentrl.methods.turn_ratio` fills it.
+
+    Returns:
+      f32[N, T], 0 where mask is False, gradient stopped. The critic's target is A + value.
+
+    Raises:
+      ValueError: gamma or lam outside [0, 1], an unknown at_limit, or arrays of other shapes or
+        types.
+
+    References:
+      Espeholt et al. (2018), IMPALA, https://arxiv.org/abs/1802.01561; rlax 4c5d25b, whose values
+      are tests. Sample Factory (2020), https://arxiv.org/abs/2006.11751, has it for samplers that
+      lag behind. Bounds above 1 are not here.
+    """
+    _check("vtrace", reward, value, mask, terminated, truncated, bootstrap, gamma, lam)
+    check_streams("vtrace", mask, numbers={"turn_ratio": turn_ratio})
+    over = ended(terminated, truncated, at_limit)
+    weight = jnp.minimum(1.0, jnp.where(mask, jnp.asarray(turn_ratio, jnp.float32), 1.0))
+    return _gae(
+        reward, value, mask, over, bootstrap, truncated,
+        discount=gamma, trace=gamma * lam * weight, weight=weight,
+    )  # fmt: skip
+
+
 def _check(function, reward, value, mask, terminated, truncated, bootstrap, gamma, lam) -> None:
     check_range(f"{function} gamma", gamma, 0.0, 1.0)
     check_range(f"{function} lam", lam, 0.0, 1.0)
@@ -189,23 +239,25 @@ def check_bootstrap(function: str, bootstrap: jax.Array, mask: jax.Array) -> Non
         )
 
 
-def _gae(reward, value, mask, terminated, bootstrap, truncated, *, discount, trace):
-    """The recursion of `gae`, with a discount and a trace (discount * lambda) of each turn."""
+def _gae(reward, value, mask, terminated, bootstrap, truncated, *, discount, trace, weight=1.0):
+    """The recursion of `gae`, with a discount, a trace (discount * lambda) and a weight of delta of
+    each turn."""
     bootstrap = jnp.asarray(bootstrap, jnp.float32)
     if bootstrap.ndim == 1:
         bootstrap = bootstrap[:, None]
     bootstrap = jnp.broadcast_to(bootstrap, reward.shape)
     cut = jnp.zeros_like(mask) if truncated is None else truncated
-    discount, trace = (
-        jnp.broadcast_to(jnp.asarray(rate, jnp.float32), reward.shape) for rate in (discount, trace)
+    discount, trace, weight = (
+        jnp.broadcast_to(jnp.asarray(rate, jnp.float32), reward.shape)
+        for rate in (discount, trace, weight)
     )
 
     def backward(carry, turn):
         advantage_after, value_after, follows = carry
-        r, v, acted, ends, cuts, beyond, g, l = turn
+        r, v, acted, ends, cuts, beyond, g, l, w = turn
         goes_on = follows & ~ends & ~cuts
         following = jnp.where(goes_on, value_after, jnp.where(ends, 0.0, beyond))
-        advantage = r + g * following - v
+        advantage = w * (r + g * following - v)
         advantage = advantage + l * jnp.where(goes_on, advantage_after, 0.0)
         carry = (
             jnp.where(acted, advantage, advantage_after),
@@ -215,7 +267,7 @@ def _gae(reward, value, mask, terminated, bootstrap, truncated, *, discount, tra
         return carry, jnp.where(acted, advantage, 0.0)
 
     nothing = jnp.zeros(reward.shape[0], jnp.float32)
-    inputs = (reward, value, mask, terminated, cut, bootstrap, discount, trace)
+    inputs = (reward, value, mask, terminated, cut, bootstrap, discount, trace, weight)
     _, advantage = jax.lax.scan(
         backward,
         (nothing, nothing, jnp.zeros(reward.shape[0], bool)),

@@ -49,6 +49,8 @@ def token_gae(
 
     Returns:
       f32[R, L], 0 where loss_mask is False, gradient stopped. With one token per turn it is `gae`.
+      The reward of an acted turn without a written token (a reply that was forced or filled in)
+      belongs to no token and is lost; `bilevel_gae` keeps it.
 
     Raises:
       ValueError: gamma or lam outside [0, 1], an unknown at_limit, or arrays of other shapes.

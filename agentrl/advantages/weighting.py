@@ -150,6 +150,7 @@ def live_group_scale(
 
     Returns:
       f32 of advantage's shape, gradient stopped; unchanged if all groups are alive, or none is.
+      Padding is scaled as well and keeps what it holds, 0 in the advantages of this package.
 
     Raises:
       ValueError: arrays of other shapes or types.

@@ -47,6 +47,37 @@ def self_consistency(result: np.ndarray, valid: np.ndarray) -> np.ndarray:
     return np.where(valid.any(axis=1), np.argmax(votes, axis=1), -1)
 
 
+def all_of(right: np.ndarray, number: int) -> np.ndarray:
+    """pass^k: the chance that k of a task's attempts, drawn without replacement, are all right.
+
+    C(c, k) / C(n, k) of c right ones of n, f64[G]: without bias for k independent attempts.
+
+    Args:
+      right: bool[G, N]. number: k, from 1 to N.
+
+    Raises:
+      ValueError: another shape, or k outside its range.
+
+    References:
+      Yao et al. (2024), tau-bench, https://arxiv.org/abs/2406.12045: pass^k tells whether an agent
+      can be relied upon, where pass@k (`any_of`) tells whether it can be chosen from.
+    """
+    right = np.asarray(right, bool)
+    if right.ndim != 2 or not 1 <= number <= right.shape[1]:
+        raise ValueError(
+            f"all_of: right has shape {right.shape} and number={number}; expected [tasks, "
+            "attempts] and a number from 1 to the attempts"
+        )
+    count, every = right.sum(axis=1), right.shape[1]
+    drawn = np.arange(number)
+    return np.prod(np.maximum(count[:, None] - drawn, 0) / (every - drawn), axis=1)
+
+
+def any_of(right: np.ndarray, number: int) -> np.ndarray:
+    """pass@k: the chance that of k of a task's attempts any is right, as for `all_of`, f64[G]."""
+    return 1.0 - all_of(~np.asarray(right, bool), number)
+
+
 def selections(
     right: np.ndarray, result: np.ndarray, valid: np.ndarray, p_yes: np.ndarray
 ) -> dict[str, np.ndarray]:

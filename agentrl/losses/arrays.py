@@ -58,8 +58,10 @@ def largest(score: jax.Array, candidates: jax.Array, count: jax.Array) -> jax.Ar
     The smallest score that is taken is found bit by bit, in 32 counts over all positions: a sort of
     262,144 positions takes ten times as long on a CPU.
     """
-    # Numbers in the order of the scores, 0 for what is no candidate; -0 is 0.
-    bits = jax.lax.bitcast_convert_type(jnp.asarray(score, jnp.float32) + 0.0, jnp.uint32)
+    # Numbers in the order of the scores, 0 for what is no candidate. -0 is 0 by a selection: what
+    # is compiled leaves out a sum with 0.
+    score = jnp.asarray(score, jnp.float32)
+    bits = jax.lax.bitcast_convert_type(jnp.where(score == 0, 0.0, score), jnp.uint32)
     sign = jnp.uint32(1 << 31)
     number = jnp.where(bits >= sign, ~bits, bits | sign)
     number = jnp.where(candidates, number, 0)

@@ -84,7 +84,7 @@ def aepo(
       Dong et al. (2025), Agentic entropy-balanced policy optimization,
       https://arxiv.org/abs/2510.14545. A fork's copy of its two files was read, the authors' own
       release was not; its recorded values are tests. All positions are treated so, whatever their
-      entropy. Its balanced rollouts are not here: see configs/words/branching.py for ARPO's.
+      entropy. Its balanced rollouts are `agentrl.methods.branching.branching`'s, with `sharpness`.
     """
     check_bounds("aepo", clip_low, clip_high, dual_clip)
     advantage = entropy_weighted(advantage, entropy, mask, entropy_weight=entropy_weight)

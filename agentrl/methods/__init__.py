@@ -3,7 +3,8 @@
 Annotations that look at the model before credit is given, components with state of their own, and
 the samplers of tasks that belong to them. Each file is all that a method needs besides losses,
 estimators and reward terms in their own packages and a config; `agentrl.learner` knows none of
-them. What crosses the border is `agentrl.learner.component.Component`.
+them. What crosses the border is `agentrl.learner.component.Component`. Some of them, of which
+METHODS.md has each component:
 
   branching        a rollout whose episodes continue twice where the policy is uncertain (ARPO)
   corrections      episodes whose errors a teacher corrects and nobody imitates (STeP, AgentRefine)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 from collections.abc import Iterable
 
 import jax
@@ -86,6 +87,9 @@ def write(
             f"width={width}, heads={heads}, kv_heads={kv_heads}: expected heads of an even width, "
             "and a multiple of kv_heads of them"
         )
+    place = pathlib.Path(directory)
+    if place.is_dir() and any(place.iterdir()):
+        raise FileExistsError(f"{place} is not empty; name another directory")
     tokenizer = byte_level_bpe(views, vocab_size=vocab_size)
     config = DecoderConfig(
         vocab_size=tokenizer.get_vocab_size(),

@@ -122,9 +122,10 @@ class Writer:
         return self
 
     def write(self, record: Mapping[str, float | int]) -> None:
-        """Writes one record, which has `seed`, `update` and `env_steps`."""
+        """Writes one record, which has `seed`, `update` and `env_steps`, by the order of names: one
+        that waited in a file has the line that it would have had."""
         record = {k: v for k, v in record.items() if not isinstance(v, float) or math.isfinite(v)}
-        self._file.write(json.dumps(record) + "\n")
+        self._file.write(json.dumps(record, sort_keys=True) + "\n")
         if record["seed"] not in self._boards:
             return
         board = self._boards[record["seed"]]

@@ -2,7 +2,8 @@
 
 https://arxiv.org/abs/2510.01132 (full text and code read). KeyDoor-v1 for its TextWorld: doors in a
 row, keys of several colours. Presets ESTIMATOR_REWARD over arrays: sparse (behind the last door),
-dense (behind each), noisy (a judge who misses a fifth of the successes and invents one in twenty);
+dense (behind each), noisy (a judge who misses a fifth of the successes and invents one in twenty),
+and of PPO and GRPO shaped (sparse, and 0.02 more potential for each turn that comes closer);
 ESTIMATOR_sparse_words by a transformer from scratch, after SFT. Sizes: env.rooms, env.keys_.
 
     python -m launchers.train --config=configs/credit/practitioner.py:ppo_dense --workdir=runs/one
@@ -13,15 +14,18 @@ Five seeds, two CPU cores: 30 s (words 3 minutes). Success with two, three rooms
 
 import ml_collections
 
-from agentrl import advantages, policies, rollout
+from agentrl import advantages, policies, rewards, rollout
 from agentrl.config import base_config, check_variant, env_section, section
+from agentrl.methods.judged_potential import judged_potential
 from agentrl.methods.noisy_judge import noisy_judge
 from configs._shared import language, methods
 
 ESTIMATORS = ("ppo", "rloo", "grpo", "reinforce_pp")
 REWARDS = ("sparse", "dense", "noisy")
 ARRAYS = tuple(f"{estimator}_{reward}" for estimator in ESTIMATORS for reward in REWARDS)
-VARIANTS = (*ARRAYS, *(f"{estimator}_sparse_words" for estimator in ("ppo", "rloo", "grpo")))
+SHAPED = ("ppo_shaped", "grpo_shaped")
+WORDS = tuple(f"{estimator}_sparse_words" for estimator in ("ppo", "rloo", "grpo"))
+VARIANTS = (*ARRAYS, *SHAPED, *WORDS)
 
 
 def get_config(variant: str = "grpo_sparse") -> ml_collections.ConfigDict:
@@ -33,6 +37,13 @@ def get_config(variant: str = "grpo_sparse") -> ml_collections.ConfigDict:
     config.num_seeds = 5
     if estimator == "reinforce_pp":
         config.advantage = section(advantages.reinforce_pp)
+    if reward == "shaped":
+        config.rollout.judge = "progress"
+        config.components.judged_potential = section(judged_potential, scale=0.02)
+        gamma = config.advantage.get("gamma", 1.0)
+        config.reward.potential_shaping = section(
+            rewards.potential_shaping, named=False, gamma=gamma
+        )
     if reward == "noisy":
         config.components.noisy_judge = section(noisy_judge, missed=0.2, invented=0.05)
     return config

@@ -1,9 +1,8 @@
 r"""SmolLM2-135M-Instruct, or another published model, as an agent: SFT, then GiGPO and others.
 
 Allal et al. (2025), https://arxiv.org/abs/2502.02737. METHOD,WORLD,DIRECTORY,SIZE, of the tables
-below (SIZE: cpu; h100, its worlds in batches for one such card; gpu, the GiGPO code base's numbers
-for ALFWorld; _lora: adapters alone);
-DIRECTORY has Hugging Face's files, from launchers.import_gguf. "rae" is self-play in GAMES.
+below (SIZE: cpu; h100, batches for one such card; gpu, the GiGPO code base's for ALFWorld; _lora:
+adapters alone); DIRECTORY: Hugging Face's files, of launchers.import_gguf. "rae": self-play, GAMES.
 
     python -m launchers.train --config=configs/published/smollm2.py:sft,ezpoints,models/smollm2 \
         --workdir=runs/smollm2_sft

@@ -1,8 +1,8 @@
 """FrozenLake in words with guided second attempts at tasks that failed (Agent-RLVR), or without.
 
-https://arxiv.org/abs/2506.11425 (from notes). "sft" teaches to follow a plan in the prompt; then
-the policy acts without one. "guided": the plan is taken out of what is learnt; "kept": it stays;
-"skill": the policy that reads it teaches the one that does not (Skill-SD,
+https://arxiv.org/abs/2506.11425 (notes). "sft" teaches to follow a plan in the prompt; then the
+policy acts without one. "guided": the plan is taken out of what is learnt; "kept": it stays; "dpo":
+the second attempt against the first; "skill": the policy that reads it teaches the other (Skill-SD,
 https://arxiv.org/abs/2604.10674).
 
     python -m launchers.train --config=configs/words/guided.py:sft --workdir=runs/guided_sft
@@ -22,7 +22,7 @@ from agentrl.methods.skill_distillation import skill_teacher
 from configs._shared import language
 from configs._shared.language import lake_plan
 
-VARIANTS = ("guided", "kept", "skill", "none", "sft")
+VARIANTS = ("guided", "kept", "dpo", "skill", "none", "sft")
 
 
 def get_config(variant: str = "guided") -> ml_collections.ConfigDict:
@@ -40,8 +40,11 @@ def get_config(variant: str = "guided") -> ml_collections.ConfigDict:
     )
     config.num_seeds = 5
     config.evaluation.every = 20
-    if variant in ("guided", "kept"):
-        config.components.guided = section(guided, guidance=lake_plan, strip=variant == "guided")
+    if variant in ("guided", "kept", "dpo"):
+        config.components.guided = section(guided, guidance=lake_plan, strip=variant != "kept")
+    if variant == "dpo":
+        config.objective.preference = term(losses.dpo, source="guided", during="rl", weight=0.1)
+    elif variant in ("guided", "kept"):
         config.objective.imitation = term(
             losses.corrected_behaviour_cloning, source="guided", during="rl", weight=0.1
         )

@@ -1,4 +1,4 @@
-"""Suite `credit`: time of estimators, reweightings, filters and losses, and of an update.
+"""Suite `credit`: time of estimators, reweightings, filters, rewards and losses, and of an update.
 
 A batch of 4,096 streams of up to 64 turns in 512 groups of 8, 262,144 turns with padding. In each
 group turns were acted from 32 states, so that anchor groups have about ten members. The update is
@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl import advantages, losses, policies
+from agentrl import advantages, losses, policies, rewards
 from agentrl.advantages.grouping import segment_ids
-from agentrl.learner.credit import Credit, Recipe, arrays_of
+from agentrl.learner.credit import Credit, Recipe, arrays_of, reads_positions
 from agentrl.learner.function import Function
 from agentrl.learner.learner import Learner
 from agentrl.learner.objective import Term
@@ -40,6 +40,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "hgpo": {},
     "gae": {"gamma": 0.99, "lam": 0.95},
     "spoken_gae": {},
+    "vtrace": {"gamma": 0.99},
     "length_adaptive_gae": {},
     "hae_by_turn": {},
     "switched_hae_by_turn": {},
@@ -48,6 +49,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "reinforce_pp_baseline": {},
     "dr_mas": {},
     "m_grpo": {},
+    "marft_by_position": {},
     "marft_by_turn": {},
     "mars": {},
     "mars_by_position": {},
@@ -63,6 +65,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "length_adaptive_token_gae": {},
     "bilevel_gae": {"gamma": 1.0, "turn_gamma": 0.95, "lam": 0.95},
     # Reweightings and filters.
+    "as_often": {},
     "duration_aware": {},
     "live_group_scale": {},
     "per_rollout_mean": {},
@@ -78,42 +81,92 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "not_truncated": {},
     "winner_turns": {},
     "only_roles": {"roles": (0,)},
+    "over_turn_masking": {},
     "relevant": {},
     "resample_on_correct": {"keep": 4},
     "sampled_turns": {"episodes": 4},
     "top_variance": {"fraction": 0.25},
 }
-# Losses of all positions, with their gradient.
+# Losses of all positions, with their gradient; pairs are of neighbouring rows.
 LOSSES: dict[str, dict[str, Any]] = {
     "aepo": {},
     "behaviour_cloning": {},
+    "behaviour_dpo": {},
+    "boltzmann_imitation": {},
     "cispo": {},
     "clip_cov": {},
     "clipped_surrogate": {},
+    "clipped_token_value_loss": {"clip": 0.2},
     "clipped_value_loss": {"clip": 0.2},
+    "corrected_behaviour_cloning": {},
     "decision_value_loss": {},
     "decoupled_value_loss": {},
+    "dpo": {},
     "dual_value_loss": {},
     "epo": {},
+    "exact_kl": {},
     "expectile_value_loss": {},
     "gspo": {"ratio_of": "turn"},
     "kl": {"estimator": "k3"},
     "kl_cov": {},
+    "kto": {},
+    "listening_loss": {},
+    "listening_loss_in_words": {},
     "mixed_imitation": {},
     "mixed_surrogate": {},
     "negative_entropy": {},
+    "observation_loss": {},
+    "refuel": {},
     "reinforce": {},
+    "rpo": {},
     "self_imitation": {},
     "shaped_imitation": {},
+    "simpo": {},
     "skill_distillation": {},
+    "soft_policy_loss": {},
     "thought_cloning": {},
     "thought_scaled_surrogate": {},
     "token_value_loss": {},
     "value_loss": {},
+    "weighted_dpo": {},
     "weighted_imitation": {},
 }
+REWARDS: dict[str, dict[str, Any]] = {
+    "answer_gain": {},
+    "at_end": {},
+    "call_bonus": {},
+    "consolation": {},
+    "delegated_reward": {},
+    "difference": {},
+    "executor_gain": {},
+    "format_penalty": {"coefficient": 0.1},
+    "gated_accumulation": {"thresholds": (0.0, 0.5)},
+    "gated_turn_rewards": {},
+    "imitation_reward": {},
+    "invalid_action_penalty": {"coefficient": 0.1},
+    "keep_penalty": {"coefficient": 0.1},
+    "length_penalty": {"limit": 64, "buffer": 32},
+    "local_first": {"web": (1,)},
+    "mars_reward": {},
+    "mean_of_runs": {},
+    "novelty_bonus": {},
+    "order_reward": {},
+    "persuasion_reward": {},
+    "potential_shaping": {"gamma": 1.0},
+    "progress_reward": {},
+    "reference_penalty": {},
+    "repetition_penalty": {},
+    "scaled_reward": {},
+    "short_reply_bonus": {},
+    "steerable_reward": {},
+    "step_penalty": {"amount": 0.01},
+    "tool_use_reward": {},
+    "turn_bonus": {},
+    "verified_reward": {},
+    "winner_reward": {},
+}
 # What a loss is differentiated by.
-TRAINED = ("logp", "entropy", "value")
+TRAINED = ("logp", "entropy", "value", "logits", "answer_logits", "reference_kl")
 
 
 def batch(num_streams: int, turns: int) -> Streams:
@@ -172,9 +225,20 @@ def annotations(streams: Streams, rows: Rows) -> dict[str, jax.Array]:
     def drawn(shape):
         return jnp.asarray(rng.random(shape), jnp.float32)
 
-    names = ("advantage", "information_gain", "lots", "turn_entropy", "winner_turns")
+    names = ("advantage", "information_gain", "lots", "turn_entropy", "winner_turns", "cost")
+    names += ("imitation", "judgement", "novelty", "persuasion", "potential", "progress")
+    names += ("reward_scale", "turn_penalty", "turn_ratio", "turn_reward", "winner_reward")
+    flags = ("keeps_order", "kept", "repeated", "verified", "well_formed")
     return {
         **{name: drawn(turns) for name in names},
+        **{name: drawn(turns) < 0.5 for name in flags},
+        "call_weight": jnp.float32(0.5),
+        "copies": jnp.ones(turns),
+        "final_potential": drawn(turns),
+        "lookups": drawn((*turns, 4)),
+        "reward_levels": drawn((*turns, 2)),
+        "tools_listed": jnp.ones(turns, jnp.int32),
+        "tools_used": drawn((*turns, 2)) < 0.5,
         "duration": 1.0 + drawn(turns),
         "spoken": drawn(turns) < 0.2,
         "runs": drawn((turns[0], 3, 2, 2)),
@@ -189,12 +253,24 @@ def annotations(streams: Streams, rows: Rows) -> dict[str, jax.Array]:
     }
 
 
+def given(
+    function: Function, streams: Streams, rows: Rows, notes: dict[str, jax.Array]
+) -> dict[str, Any]:
+    """Arrays of a function of credit by name, [N, T] and [R, L]."""
+    arrays = arrays_of(streams, rows) | notes
+    if reads_positions(function):
+        arrays["advantage"] = arrays["advantage"].T.reshape(rows.loss_mask.shape)
+    return arrays
+
+
 def positions(rows: Rows) -> dict[str, jax.Array]:
     """Arrays of losses by name, [R, L], and scalars."""
     rng = np.random.default_rng(3)
     shape = rows.loss_mask.shape
     old = -rng.random(shape)
     names = ("advantage", "entropy", "value", "old_value", "target", "critic_target")
+    names += ("token_value", "turn_return", "pair_weight", "reference_kl", "q")
+    names += ("imitation_weight",)
     drawn = {name: jnp.asarray(rng.random(shape), jnp.float32) for name in names}
     others = ("logp", "old_logp", "reference_logp", "teacher_logp")
     near = {n: jnp.asarray(old + 0.1 * rng.normal(size=shape), jnp.float32) for n in others}
@@ -204,6 +280,12 @@ def positions(rows: Rows) -> dict[str, jax.Array]:
         **near,
         "mask": rows.loss_mask,
         "recalibrated_advantage": drawn["advantage"],
+        **{
+            name: jnp.asarray(rng.normal(size=(*shape, ACTIONS)), jnp.float32)
+            for name in ("logits", "action_values", "answer_logits")
+        },
+        "answer": jnp.asarray(rng.integers(0, ACTIONS, shape), jnp.int32),
+        "desirable": jnp.asarray(rng.random(shape) < 0.5),
         "span": jnp.ones(shape, jnp.int32),
         "progress": jnp.float32(0.5),
         "replay_weight": jnp.float32(0.5),
@@ -299,16 +381,18 @@ def run(
     turns: int,
     estimators: Sequence[str] = tuple(OPTIONS),
     terms: Sequence[str] = tuple(LOSSES),
+    reward_terms: Sequence[str] = tuple(REWARDS),
 ) -> dict[str, Any]:
     """Measures. {"rows", "num_streams", "turns"}; milliseconds are of one call."""
     streams = batch(num_streams, turns)
     rows, work = rows_of(streams), num_streams * turns
     contenders, notes = [], annotations(streams, rows)
-    for name in estimators:
-        estimator = Function(getattr(advantages, name), OPTIONS[name])
+    functions = {n: Function(getattr(advantages, n), OPTIONS[n]) for n in estimators}
+    functions |= {f"rewards.{n}": Function(getattr(rewards, n), REWARDS[n]) for n in reward_terms}
+    for name, function in functions.items():
 
-        def timed(streams, rows, notes, estimator=estimator):
-            return estimator(arrays_of(streams, rows) | notes)
+        def timed(streams, rows, notes, function=function):
+            return function(given(function, streams, rows, notes))
 
         contenders.append((name, _ready(timed, work, streams, rows, notes)))
     for name in terms:
@@ -334,7 +418,7 @@ def run(
     for name, timing in timings.items():
         row = {"program": name, "milliseconds": 1e3 * timing.median, **timing.record()}
         row["range"] = spread(1e3 * min(timing.seconds), 1e3 * max(timing.seconds), ",.1f")
-        if name in OPTIONS or name.startswith("losses."):
+        if name in OPTIONS or name.startswith(("losses.", "rewards.")):
             for epochs in (1, 4):
                 update = timings[f"update, {epochs} epoch(s)"].median
                 row[f"percent_of_{epochs}_epochs"] = 100 * timing.median / update

@@ -103,6 +103,45 @@ def test_reference_gae_across_gaps():
     np.testing.assert_allclose((ours + value)[mask], data["adv/gae_returns"][mask], atol=2e-6)
 
 
+def test_reference_vtrace():
+    """rlax's worked arrays; the last discount, 0, is an end."""
+    data = recorded.arrays("token_loss")
+    names = ("r_t", "v_tm1", "v_t", "rho")
+    reward, value, after, ratio = (data[f"vtrace/{name}"][None] for name in names)
+    mask, last = np.ones((1, 4), bool), np.arange(4)[None] == 3
+    ours = advantages.vtrace(reward, value, mask, last, after, ratio, gamma=0.9)
+    np.testing.assert_allclose(ours[0], data["vtrace/errors"], atol=2e-6)
+    np.testing.assert_allclose(ours[0], data["vtrace/pg_advantage"], atol=2e-6)
+    np.testing.assert_allclose((ours + value)[0], data["vtrace/vs"], atol=2e-6)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.7, 1.0])
+def test_vtrace_equals_plain_loops_across_gaps(lam):
+    """vs and the policy's advantage of their own definitions."""
+    rng = np.random.default_rng(5)
+    reward, value, ratio = rng.normal(size=(3, 6, 9)).astype(np.float32)
+    ratio, beyond = np.exp(ratio), rng.normal(size=6).astype(np.float32)
+    mask = rng.random((6, 9)) < 0.7
+    mask[0] = False
+    ends = np.zeros((6, 9), bool)
+    ends[1:3, -1] = mask[1:3, -1] = True
+    expected = np.zeros((6, 9))
+    for i in range(6):
+        vs, v, error = beyond[i], beyond[i], 0.0
+        for number, t in enumerate(reversed(np.flatnonzero(mask[i]))):
+            if number == 0 and ends[i, t]:
+                vs = v = 0.0
+            rho = min(1.0, ratio[i, t])
+            expected[i, t] = rho * (reward[i, t] + 0.9 * (lam * vs + (1 - lam) * v) - value[i, t])
+            error = rho * (reward[i, t] + 0.9 * v - value[i, t]) + 0.9 * lam * rho * error
+            vs, v = value[i, t] + error, value[i, t]
+    padded = [np.where(mask, x, np.nan) for x in (reward, value, ratio)]
+    arrays = padded[0], padded[1], mask, ends, beyond, padded[2]
+    np.testing.assert_allclose(advantages.vtrace(*arrays, gamma=0.9, lam=lam), expected, atol=1e-5)
+    even = advantages.vtrace(*arrays[:-1], np.ones_like(ratio), gamma=0.9, lam=lam)
+    np.testing.assert_array_equal(even, advantages.gae(*arrays[:-1], gamma=0.9, lam=lam))
+
+
 def test_limits():
     rng = np.random.default_rng(0)
     reward, value = rng.normal(size=(2, 3, 6)).astype(np.float32)

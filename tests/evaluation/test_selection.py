@@ -1,6 +1,7 @@
 """Choosing among attempts and fronts of cost and quality: worked numbers, loops, errors."""
 
 import collections
+import itertools
 
 import numpy as np
 import pytest
@@ -79,10 +80,25 @@ def test_the_front_and_its_volume_by_counting(drawn):
     assert rest == squares
 
 
+@given(
+    st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=1, max_size=4),
+    st.integers(1, 5),
+)
+def test_all_and_any_of_k_attempts_by_counting(right, number):
+    chosen = list(itertools.combinations(range(5), number))
+    every = [np.mean([all(task[i] for i in some) for some in chosen]) for task in right]
+    some = [np.mean([any(task[i] for i in some) for some in chosen]) for task in right]
+    np.testing.assert_allclose(selection.all_of(right, number), every, atol=1e-12)
+    np.testing.assert_allclose(selection.any_of(right, number), some, atol=1e-12)
+
+
 def test_errors():
     with pytest.raises(ValueError, match="select_best"):
         selection.select_best(np.ones((2, 3)), np.ones((2, 2), bool))
     with pytest.raises(ValueError, match="self_consistency"):
         selection.self_consistency(np.ones(3), np.ones(3, bool))
+    for number in (0, 4):
+        with pytest.raises(ValueError, match="from 1 to the attempts"):
+            selection.all_of(np.ones((2, 3), bool), number)
     with pytest.raises(ValueError, match="pareto_front"):
         selection.pareto_front([1, 2], [1])

@@ -1,7 +1,4 @@
-import inspect
 import json
-import pathlib
-import re
 import sys
 
 import jax
@@ -9,10 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import configs
 from agentrl.advantages.grouping import segment_ids
-from agentrl.config.bind import functions_of
-from launchers import benchmark
+from agentrl.learner.function import Function
+from launchers import benchmark, methods_page
 from launchers.benchmarks import (
     credit,
     environments,
@@ -114,11 +110,13 @@ def test_purejaxrl_advantages_by_hand():
 @pytest.mark.long
 def test_credit_times_estimators_and_the_update():
     names = {"estimators": ("gigpo", "gae"), "terms": ("clipped_surrogate",)}
+    names["reward_terms"] = ("at_end",)
     result = credit.run(TINY, num_streams=16, turns=4, **names)
     rows = {row["program"]: row for row in result["rows"]}
     assert rows.keys() == {
         "gigpo",
         "gae",
+        "rewards.at_end",
         "losses.clipped_surrogate",
         "anchors, hash table",
         "anchors, sort",
@@ -135,16 +133,21 @@ def test_credit_times_estimators_and_the_update():
     assert "gigpo" in credit.report(result)
 
 
-def test_estimators_that_configs_name_are_timed():
-    """There is no list of estimators: a config names any function. Ours are timed."""
-    sources = "".join(
-        path.read_text() for path in pathlib.Path(configs.__file__).parent.glob("*/*.py")
-    )
-    named = set(re.findall(r"section\(\s*advantages\.(\w+)", sources))
-    assert len(named) > 5 and named <= credit.OPTIONS.keys() <= set(
-        functions_of("agentrl.advantages")
-    )
-    assert inspect.signature(credit.run).parameters["estimators"].default == tuple(credit.OPTIONS)
+@pytest.mark.parametrize("package", ["advantages", "losses", "rewards"])
+def test_every_listed_function_is_timed_with_the_arrays_that_it_takes(package):
+    """There is no list of functions: a config names any. Ours are timed."""
+    all_timed = {"advantages": credit.OPTIONS, "losses": credit.LOSSES, "rewards": credit.REWARDS}
+    timed = all_timed[package]
+    listed = {function.__name__: function for function in methods_page.listed(f"agentrl.{package}")}
+    assert timed.keys() == listed.keys()
+    streams = credit.batch(16, 4)
+    rows = credit.rows_of(streams)
+    notes, of_losses = credit.annotations(streams, rows), credit.positions(rows)
+    for name, function in listed.items():
+        called = Function(function, timed[name])
+        credited = package != "losses"
+        arrays = credit.given(called, streams, rows, notes) if credited else of_losses
+        jax.eval_shape(called.__call__, arrays)
 
 
 def test_sorting_names_the_same_groups_as_the_hash_table():

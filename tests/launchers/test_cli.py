@@ -119,6 +119,16 @@ def test_evaluate_under_other_options(run):
     assert set(json.loads(path.read_text())["per_seed"]["0"]["length"]) == {1}
 
 
+def test_evaluate_several_attempts(run):
+    done = call_here("evaluate", f"--workdir={run}", "--episodes=16", "--noexpert", "--attempts=3")
+    assert done.returncode == 0, done.stderr
+    told = [line.split() for line in done.stdout.splitlines()]
+    at = next(i for i, words in enumerate(told) if words[:1] == ["attempts"])
+    number, every, some = zip(*(map(float, words) for words in told[at + 1 : at + 4]), strict=True)
+    assert number == (1, 2, 3) and every[0] == some[0]
+    assert every[0] >= every[1] >= every[2] and some[0] <= some[1] <= some[2]
+
+
 def test_evaluate_a_policy_that_acts_otherwise(run):
     flags = [f"--workdir={run}", "--episodes=8", "--noexpert"]
     refused(call_here("evaluate", *flags, "--policy=activaton=1"), "did you mean 'activation'")

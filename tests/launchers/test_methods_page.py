@@ -16,4 +16,4 @@ def test_methods_have_their_equation_needs_source_and_configs():
     assert "`A = A_E + step_weight * A_S`" in gigpo and "assumes whole_episodes" in gigpo
     assert "`reward`, `mask`, `group`, `anchor`" in gigpo and "2505.10978" in gigpo
     assert "[methods](../configs/_shared/methods.py)" in gigpo
-    assert "[`coin.py:gigpo`](../configs/credit/README.md#coinpy-and-sokobanpy-" in gigpo
+    assert "[`coin_talk.py:gigpo`](../configs/words/README.md#householdpy-coin_talkpy-" in gigpo

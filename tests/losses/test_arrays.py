@@ -63,3 +63,9 @@ def test_the_largest_are_those_of_a_stable_sort(drawn, count):
     found = np.asarray(largest(score, candidates, np.float32(count))).reshape(-1)
     places = [i for i in np.argsort(-score.reshape(-1), kind="stable") if candidates.flat[i]]
     assert np.flatnonzero(found).tolist() == sorted(places[:count])
+
+
+def test_a_negative_zero_is_zero_compiled_as_not():
+    score, candidates = jnp.array([[-0.0, 0.0, 0.0]]), jnp.ones((1, 3), bool)
+    for function in (largest, jax.jit(largest)):
+        assert function(score, candidates, 1).tolist() == [[True, False, False]]

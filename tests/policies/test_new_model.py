@@ -56,5 +56,5 @@ def test_what_does_not_fit(directory, views):
         new_model.byte_level_bpe(views, vocab_size=100)
     with pytest.raises(ValueError, match="width=20, heads=4"):
         new_model.write(directory, views, width=20, heads=4)
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match="is not empty; name another directory$"):
         new_model.write(directory, views, width=16)

@@ -36,7 +36,6 @@ def in_words(critic="none"):
 
 
 @functools.cache
-@functools.cache
 def judged(make, judge):
     """(streams of a collection with this judge, streams without one)."""
     policy, env, params, context = make()

@@ -59,6 +59,15 @@ def test_blank_lines_hold_nothing(tmp_path, capfd):
     assert not capfd.readouterr().err
 
 
+def test_a_line_does_not_depend_on_the_order_of_its_names(tmp_path):
+    record = {"update": 2, "seed": 0, "x": 0.5, "env_steps": 64}
+    with metrics.Writer(tmp_path, [0], [], print) as writer:
+        writer.write(record)
+        writer.write({name: record[name] for name in sorted(record)})
+    one, other = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    assert one == other
+
+
 def test_lines_after_the_update_and_half_a_last_one_are_written_again(tmp_path, capfd):
     path = written(tmp_path / "metrics.jsonl", *GOOD, GOOD[2][:9], end=b"")
     assert len(metrics.read(path)) == 3
