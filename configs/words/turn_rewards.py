@@ -9,7 +9,7 @@ that reads the whole conversation; GRPO, in "video" PPO. WORLD_sft: the expert i
         --config.init_from=runs/calls_sft
 
 Five seeds, success: calls 0.683 by the outcome, dual 0.641; chain 0.805, gated 0.781, summed 0.198,
-which does not submit (README.md).
+which does not submit; video 0.360, gated 0.277, ungated 0.291 (README.md).
 """
 
 import ml_collections
