@@ -1,5 +1,6 @@
 """A config, bound to functions: the experiment that a run executes."""
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +23,7 @@ from agentrl.learner.learner import Learner
 from agentrl.learner.objective import Term
 from agentrl.learner.optimizer import check_options
 from agentrl.learner.state import TrainState
-from agentrl.learner.train_step import Phase, make_batches, make_train
+from agentrl.learner.train_step import Phase, make_train, next_batches
 from agentrl.learner.update import Batch
 from agentrl.policies.scoring import split
 from agentrl.rollout import Rollout, several
@@ -159,7 +160,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         components=components,
         selection=selection,
         phases=tuple((phase, make_train(setup, phase)) for phase in phases),
-        batches=make_batches(setup, phases[-1]),
+        batches=functools.partial(next_batches, setup, phases[-1]),
     )
     requirements.check_traced(config, experiment)
     writing_of(config, experiment)

@@ -273,7 +273,7 @@ def check_traced(config: ml_collections.ConfigDict, experiment: "Experiment") ->
 
     Where environments are in Python, nothing is traced before the first update.
     """
-    if not experiment.env.in_python:
+    if experiment.rollout.runner.traced:
         _check_sources(config, experiment)
         _check_options_of_seeds(config, experiment)
 

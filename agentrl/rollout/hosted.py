@@ -1,5 +1,9 @@
 """Rollouts of environments in Python: episodes and segments, in words and with arrays."""
 
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +13,7 @@ from agentrl.actors.types import select
 from agentrl.checks import check_range
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
-from agentrl.rollout.bound import check_no_context
+from agentrl.rollout.bound import in_words
 from agentrl.rollout.host import Host, processes
 from agentrl.rollout.host_actors import (
     HostActor,
@@ -18,6 +22,7 @@ from agentrl.rollout.host_actors import (
     host_text_agent,
 )
 from agentrl.rollout.metrics import (
+    Running,
     count_turn,
     metrics_of,
     no_turns,
@@ -29,6 +34,7 @@ from agentrl.rollout.runner import IN_PYTHON
 from agentrl.rollout.text_rows import text_packing
 from agentrl.rollout.types import Rollout
 from agentrl.rollout.unroll_host import HostLoop
+from agentrl.streams import Rows, Streams
 from envs.hosted import Hosted
 
 
@@ -55,30 +61,12 @@ def host_episodes(
     check_range("rollout max_turns", turns, 1)
     actor, packing = _bind(policy, env, context, host, turns, segments=False)
     loop = HostLoop(env, actor, host, length=turns, restart=False)
-
-    @jax.jit
-    def settle(trajectory, bootstrap, group):
-        streams, rows = _packed(env, actor, packing, trajectory, bootstrap, group)
-        metrics = metrics_of(env, whole_episodes(trajectory.turns, streams), streams)
-        return streams, rows, metrics | packing.metrics(trajectory.turns)
-
-    def collect(params, state, key):
-        task_key, act_key = jax.random.split(key)
-        seeds = np.repeat(seeds_of(jax.random.split(task_key, num_groups)), group_size)
-        got = loop.collect(params, seeds, act_key)
-        group = np.repeat(np.arange(num_groups, dtype=np.int32), group_size)
-        streams, rows, metrics = settle(got.trajectory, got.bootstrap, group)
-        return state, streams, rows, metrics | got.metrics
-
-    def play(params, task_keys, key, greedy):
-        got = loop.collect(params, seeds_of(task_keys), key, greedy=greedy)
-        streams, rows, _ = settle(got.trajectory, got.bootstrap, None)
-        return streams, rows
-
+    settle = jax.jit(functools.partial(_settled_episodes, env, actor, packing))
+    played = _Episodes(loop, settle, num_groups, group_size)
     count = num_groups * group_size
     return Rollout(
         init=lambda key: None,
-        collect=collect,
+        collect=played.collect,
         num_streams=count * env.num_agents,
         turns=turns,
         units=(num_groups, "config.rollout.num_groups"),
@@ -86,11 +74,42 @@ def host_episodes(
         num_rows=packing.num_rows(count, turns),
         agents=env.num_agents,
         roles=env.num_roles,
-        play=play,
+        play=played.play,
         runner=IN_PYTHON,
         close=loop.close,
         properties=properties_of(env, whole=True) | packing.properties,
     )
+
+
+class _Episodes(NamedTuple):
+    """Whole episodes in groups. settle: (trajectory, bootstrap, group) -> (Streams, Rows, metrics),
+    compiled."""
+
+    loop: HostLoop
+    settle: Callable
+    num_groups: int
+    group_size: int
+
+    def collect(self, params, state, key):
+        task_key, act_key = jax.random.split(key)
+        tasks = seeds_of(jax.random.split(task_key, self.num_groups))
+        got = self.loop.collect(params, np.repeat(tasks, self.group_size), act_key)
+        group = np.repeat(np.arange(self.num_groups, dtype=np.int32), self.group_size)
+        streams, rows, metrics = self.settle(got.trajectory, got.bootstrap, group)
+        return state, streams, rows, metrics | got.metrics
+
+    def play(self, params, task_keys, key, greedy):
+        got = self.loop.collect(params, seeds_of(task_keys), key, greedy=greedy)
+        streams, rows, _ = self.settle(got.trajectory, got.bootstrap, None)
+        return streams, rows
+
+
+def _settled_episodes(
+    env: Hosted, actor: HostActor, packing: Packing, trajectory, bootstrap, group
+) -> tuple[Streams, Rows, dict[str, jax.Array]]:
+    streams, rows = _packed(env, actor, packing, trajectory, bootstrap, group)
+    metrics = metrics_of(env, whole_episodes(trajectory.turns, streams), streams)
+    return streams, rows, metrics | packing.metrics(trajectory.turns)
 
 
 def host_segments(
@@ -118,36 +137,11 @@ def host_segments(
     loop = HostLoop(env, actor, host, length=length, restart=True)
     # Evaluation is of whole episodes, in processes of its own.
     whole = host_episodes(policy, env, context, host, num_groups=1, group_size=1, max_turns=None)
-    nothing = no_turns(num_envs, env.num_agents)
-    totals = {"now": nothing}
-
-    def count(notes, turn):
-        # An episode that was lost did not end: totals start again where the next one begins.
-        return count_turn(select(turn.begins, nothing, notes), turn)
-
-    @jax.jit
-    def settle(trajectory, notes, bootstrap):
-        turns = trajectory.turns
-        streams, rows = _packed(env, actor, packing, trajectory, bootstrap, None)
-        notes, by_turn = jax.lax.scan(count, notes, turns)
-        metrics = metrics_of(env, restarted_episodes(turns, by_turn), streams)
-        return notes, (streams, rows, metrics | packing.metrics(turns))
-
-    def collect(params, state, key):
-        task_key, act_key = jax.random.split(key)
-        got = loop.collect(params, seeds_of(jax.random.split(task_key, num_envs)), act_key)
-        before = totals["now"] if got.continues else nothing
-        totals["now"], packed = settle(got.trajectory, before, got.bootstrap)
-        streams, rows, metrics = packed
-        return state, streams, rows, metrics | got.metrics
-
-    def close():
-        loop.close()
-        whole.close()
-
+    settle = jax.jit(functools.partial(_settled_segments, env, actor, packing))
+    played = _Segments(loop, settle, num_envs, whole)
     return Rollout(
         init=lambda key: None,
-        collect=collect,
+        collect=played.collect,
         num_streams=num_envs * env.num_agents,
         turns=length,
         units=(num_envs, "config.rollout.num_envs"),
@@ -157,9 +151,47 @@ def host_segments(
         roles=env.num_roles,
         play=whole.play,
         runner=IN_PYTHON,
-        close=close,
+        close=played.close,
         properties=properties_of(env, whole=False) | packing.properties,
     )
+
+
+class _Segments:
+    """Segments of running episodes. totals: of the episodes that go on in the next collection.
+    settle: (trajectory, totals, bootstrap) -> (totals, (Streams, Rows, metrics)), compiled. whole:
+    what evaluation plays."""
+
+    def __init__(self, loop: HostLoop, settle: Callable, num_envs: int, whole: Rollout):
+        self.loop, self.settle, self.num_envs, self.whole = loop, settle, num_envs, whole
+        self.nothing = self.totals = no_turns(num_envs, loop.setup.env.num_agents)
+
+    def collect(self, params, state, key):
+        task_key, act_key = jax.random.split(key)
+        seeds = seeds_of(jax.random.split(task_key, self.num_envs))
+        got = self.loop.collect(params, seeds, act_key)
+        before = self.totals if got.continues else self.nothing
+        self.totals, packed = self.settle(got.trajectory, before, got.bootstrap)
+        streams, rows, metrics = packed
+        return state, streams, rows, metrics | got.metrics
+
+    def close(self):
+        self.loop.close()
+        self.whole.close()
+
+
+def _settled_segments(
+    env: Hosted, actor: HostActor, packing: Packing, trajectory, totals: Running, bootstrap
+) -> tuple[Running, tuple[Streams, Rows, dict[str, jax.Array]]]:
+    turns, nothing = trajectory.turns, no_turns(*totals.acted.shape)
+    streams, rows = _packed(env, actor, packing, trajectory, bootstrap, None)
+    totals, by_turn = jax.lax.scan(
+        # An episode that was lost did not end: totals start again where the next one begins.
+        lambda totals, turn: count_turn(select(turn.begins, nothing, totals), turn),
+        totals,
+        turns,
+    )
+    metrics = metrics_of(env, restarted_episodes(turns, by_turn), streams)
+    return totals, (streams, rows, metrics | packing.metrics(turns))
 
 
 def _bind(
@@ -177,7 +209,8 @@ def _bind(
             f"{env.name} is a program that calls the model itself: use rollout "
             "agentrl.serving.programs.programs"
         )
-    if policy.reads_text:
+    if in_words(policy, context):
+        assert context is not None  # of every language policy
         text = host_text_agent(
             policy,
             env,
@@ -187,7 +220,6 @@ def _bind(
             segments=segments,
         )
         return host_text_actor(text), text_packing(text, env)
-    check_no_context(context)
     if not env.observation_shape:
         raise ValueError(
             f"{env.name} has observations in words: use a language policy, or give the environment "

@@ -233,21 +233,18 @@ def array_rows(env: Agents, turns: Turn, learns: chex.Array, memory: chex.ArrayT
     size = (steps, batch * shown)
     agent = turns.agent.reshape(size)
     stream = jnp.arange(batch * shown, dtype=jnp.int32)
+
+    def layout(x):
+        x = x.reshape(*size, *x.shape[3:])
+        return x.reshape(-1, 1, *x.shape[2:]) if memory is None else jnp.swapaxes(x, 0, 1)
+
     if memory is None:
-
-        def layout(x):
-            return x.reshape(steps * batch * shown, 1, *x.shape[3:])
-
         if shown < agents:
             stream = jnp.arange(batch, dtype=jnp.int32) * agents + agent
         stream = jnp.broadcast_to(stream, size).reshape(-1)
         turn = jnp.repeat(jnp.arange(steps, dtype=jnp.int32), batch * shown)[:, None]
         role = agent.reshape(-1)
     else:
-
-        def layout(x):
-            return jnp.swapaxes(x.reshape(*size, *x.shape[3:]), 0, 1)
-
         turn = jnp.tile(jnp.arange(steps, dtype=jnp.int32), (batch * shown, 1))
         role = agent[0]
     mask = turns.learns

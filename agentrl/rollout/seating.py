@@ -134,6 +134,37 @@ def make_slots(
     return Slots(num_groups // (members * seats), members, seats * group_size)
 
 
+class _Members(NamedTuple):
+    """Members of a pool that play, each the episodes of its slot. shared: parameters that are not
+    trained, which all of them have. members: their trained ones, [members, ...]."""
+
+    bound: BoundPolicy
+    world: World
+    slots: Slots
+    shared: chex.ArrayTree
+    members: chex.ArrayTree
+
+    def actor(self, member: chex.ArrayTree) -> Actor:
+        return self.bound.actor(self.world, join(member, self.shared))
+
+    def init(self, batch, agents):
+        size = batch // self.slots.members
+        start = self.bound.over_members(lambda member: self.actor(member).init(size, agents))
+        return self.slots.merge(start(self.members))
+
+    def act(self, members, memory, view: View, key):
+        def one(member, memory, view, key):
+            own = self.actor(member)
+            decision, memory = own.act(own.params, memory, view, key)
+            return decision.action, memory
+
+        slots = self.slots
+        keys = jax.random.split(key, slots.members)
+        given = members, slots.split(memory), slots.split(view), keys
+        action, memory = self.bound.over_members(one)(*given)
+        return Decision(slots.merge(action)), slots.merge(memory)
+
+
 def pool_actor(
     bound: BoundPolicy, world: World, slots: Slots, members: chex.ArrayTree, params: chex.ArrayTree
 ) -> Actor:
@@ -141,33 +172,9 @@ def pool_actor(
 
     members: their trained parameters, [members, ...]; all others are the policy's, from `params`.
     """
-    _, shared = split(params, bound.frozen)
-
-    def actor_of(member):
-        return bound.actor(world, join(member, shared))
-
-    def init(batch, agents):
-        def one(member):
-            return actor_of(member).init(batch // slots.members, agents)
-
-        return slots.merge(bound.over_members(one)(members))
-
-    def act(members, memory, view: View, key):
-        def one(member, memory, view, key):
-            own = actor_of(member)
-            decision, memory = own.act(own.params, memory, view, key)
-            return decision.action, memory
-
-        given = (
-            members,
-            slots.split(memory),
-            slots.split(view),
-            jax.random.split(key, slots.members),
-        )
-        action, memory = bound.over_members(one)(*given)
-        return Decision(slots.merge(action)), slots.merge(memory)
-
-    return bound.actor(world, params)._replace(init=init, act=act, params=members, value=None)
+    play = _Members(bound, world, slots, split(params, bound.frozen)[1], members)
+    own = bound.actor(world, params)
+    return own._replace(init=play.init, act=play.act, params=members, value=None)
 
 
 class Opposition(NamedTuple):
