@@ -272,8 +272,12 @@ def example_of(
     arrays: dict[str, jax.Array] = {"old_logp": rows.behaviour_logp}
     if credit is not None and streams is not None:
         rows = rows.replace(loss_mask=credit.of_positions(rows))
-        advantage = _normalized(credit, streams, batch.rows, normalize_advantage, roles)
-        arrays["advantage"] = advantage.at_positions(batch.rows)
+        advantage, role = credit.advantage, streams.role
+        if isinstance(advantage, PerPosition) and role is not None:
+            role = role[rows.stream]
+        where = trained(credit, streams, batch.rows)
+        new = normalized(advantage.values, where, role, normalize_advantage, roles)
+        arrays["advantage"] = advantage.replace(values=new).at_positions(batch.rows)
         if credit.target is not None:
             arrays["target"] = credit.target.at_positions(batch.rows)
             arrays["old_value"] = at_positions(jnp.asarray(streams.value), batch.rows)
@@ -287,16 +291,6 @@ def example_of(
     needed = frozenset().union(*(term.reads for term in terms.values())) | {"old_logp"}
     arrays = {name: value for name, value in arrays.items() if name in needed}
     return Example(rows, arrays, {}, {})
-
-
-def _normalized(
-    credit: Credit, streams: Streams, rows: Rows, how: str, roles: int
-) -> PerTurn | PerPosition:
-    advantage, role = credit.advantage, streams.role
-    if isinstance(advantage, PerPosition) and role is not None:
-        role = role[rows.stream]
-    new = normalized(advantage.values, trained(credit, streams, rows), role, how, roles)
-    return advantage.replace(values=new)
 
 
 def trained(credit: Credit, streams: Streams, rows: Rows) -> jax.Array:

@@ -1,9 +1,5 @@
 """Rollouts of environments in Python: episodes and segments, in words and with arrays."""
 
-import functools
-from collections.abc import Callable
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,9 +28,8 @@ from agentrl.rollout.metrics import (
 from agentrl.rollout.pack import Packing, array_packing, filled, pack, properties_of
 from agentrl.rollout.runner import IN_PYTHON
 from agentrl.rollout.text_rows import text_packing
-from agentrl.rollout.types import Rollout
+from agentrl.rollout.types import Rollout, Trajectory
 from agentrl.rollout.unroll_host import HostLoop
-from agentrl.streams import Rows, Streams
 from envs.hosted import Hosted
 
 
@@ -61,8 +56,7 @@ def host_episodes(
     check_range("rollout max_turns", turns, 1)
     actor, packing = _bind(policy, env, context, host, turns, segments=False)
     loop = HostLoop(env, actor, host, length=turns, restart=False)
-    settle = jax.jit(functools.partial(_settled_episodes, env, actor, packing))
-    played = _Episodes(loop, settle, num_groups, group_size)
+    played = _Episodes(loop, packing, num_groups, group_size)
     count = num_groups * group_size
     return Rollout(
         init=lambda key: None,
@@ -81,14 +75,20 @@ def host_episodes(
     )
 
 
-class _Episodes(NamedTuple):
-    """Whole episodes in groups. settle: (trajectory, bootstrap, group) -> (Streams, Rows, metrics),
-    compiled."""
+class _Episodes:
+    """Whole episodes in groups. settle: `settled`, compiled."""
 
-    loop: HostLoop
-    settle: Callable
-    num_groups: int
-    group_size: int
+    def __init__(self, loop: HostLoop, packing: Packing, num_groups: int, group_size: int):
+        self.loop, self.packing = loop, packing
+        self.num_groups, self.group_size = num_groups, group_size
+        self.settle = jax.jit(self.settled)
+
+    def settled(self, trajectory: Trajectory, bootstrap, group):
+        """(Streams, Rows, metrics) of a collection."""
+        env, turns = self.loop.setup.env, trajectory.turns
+        streams, rows = _packed(self.loop, self.packing, trajectory, bootstrap, group)
+        metrics = metrics_of(env, whole_episodes(turns, streams), streams)
+        return streams, rows, metrics | self.packing.metrics(turns)
 
     def collect(self, params, state, key):
         task_key, act_key = jax.random.split(key)
@@ -102,14 +102,6 @@ class _Episodes(NamedTuple):
         got = self.loop.collect(params, seeds_of(task_keys), key, greedy=greedy)
         streams, rows, _ = self.settle(got.trajectory, got.bootstrap, None)
         return streams, rows
-
-
-def _settled_episodes(
-    env: Hosted, actor: HostActor, packing: Packing, trajectory, bootstrap, group
-) -> tuple[Streams, Rows, dict[str, jax.Array]]:
-    streams, rows = _packed(env, actor, packing, trajectory, bootstrap, group)
-    metrics = metrics_of(env, whole_episodes(trajectory.turns, streams), streams)
-    return streams, rows, metrics | packing.metrics(trajectory.turns)
 
 
 def host_segments(
@@ -137,8 +129,7 @@ def host_segments(
     loop = HostLoop(env, actor, host, length=length, restart=True)
     # Evaluation is of whole episodes, in processes of its own.
     whole = host_episodes(policy, env, context, host, num_groups=1, group_size=1, max_turns=None)
-    settle = jax.jit(functools.partial(_settled_segments, env, actor, packing))
-    played = _Segments(loop, settle, num_envs, whole)
+    played = _Segments(loop, packing, num_envs, whole)
     return Rollout(
         init=lambda key: None,
         collect=played.collect,
@@ -158,12 +149,25 @@ def host_segments(
 
 class _Segments:
     """Segments of running episodes. totals: of the episodes that go on in the next collection.
-    settle: (trajectory, totals, bootstrap) -> (totals, (Streams, Rows, metrics)), compiled. whole:
-    what evaluation plays."""
+    settle: `settled`, compiled. whole: what evaluation plays."""
 
-    def __init__(self, loop: HostLoop, settle: Callable, num_envs: int, whole: Rollout):
-        self.loop, self.settle, self.num_envs, self.whole = loop, settle, num_envs, whole
+    def __init__(self, loop: HostLoop, packing: Packing, num_envs: int, whole: Rollout):
+        self.loop, self.packing, self.num_envs, self.whole = loop, packing, num_envs, whole
         self.nothing = self.totals = no_turns(num_envs, loop.setup.env.num_agents)
+        self.settle = jax.jit(self.settled)
+
+    def settled(self, trajectory: Trajectory, totals: Running, bootstrap):
+        """(the totals after a collection, (Streams, Rows, metrics) of it)."""
+        turns, nothing = trajectory.turns, no_turns(*totals.acted.shape)
+
+        def count(totals, turn):
+            # An episode that was lost did not end: totals start again where the next one begins.
+            return count_turn(select(turn.begins, nothing, totals), turn)
+
+        streams, rows = _packed(self.loop, self.packing, trajectory, bootstrap, None)
+        totals, by_turn = jax.lax.scan(count, totals, turns)
+        metrics = metrics_of(self.loop.setup.env, restarted_episodes(turns, by_turn), streams)
+        return totals, (streams, rows, metrics | self.packing.metrics(turns))
 
     def collect(self, params, state, key):
         task_key, act_key = jax.random.split(key)
@@ -177,21 +181,6 @@ class _Segments:
     def close(self):
         self.loop.close()
         self.whole.close()
-
-
-def _settled_segments(
-    env: Hosted, actor: HostActor, packing: Packing, trajectory, totals: Running, bootstrap
-) -> tuple[Running, tuple[Streams, Rows, dict[str, jax.Array]]]:
-    turns, nothing = trajectory.turns, no_turns(*totals.acted.shape)
-    streams, rows = _packed(env, actor, packing, trajectory, bootstrap, None)
-    totals, by_turn = jax.lax.scan(
-        # An episode that was lost did not end: totals start again where the next one begins.
-        lambda totals, turn: count_turn(select(turn.begins, nothing, totals), turn),
-        totals,
-        turns,
-    )
-    metrics = metrics_of(env, restarted_episodes(turns, by_turn), streams)
-    return totals, (streams, rows, metrics | packing.metrics(turns))
 
 
 def _bind(
@@ -233,10 +222,11 @@ def _bind(
     return host_array_actor(policy, env.num_agents), array_packing(policy, env)
 
 
-def _packed(env: Hosted, actor: HostActor, packing: Packing, trajectory, bootstrap, group):
+def _packed(loop: HostLoop, packing: Packing, trajectory: Trajectory, bootstrap, group):
     """(Streams, Rows); every agent is learnt from."""
+    env = loop.setup.env
     learns = np.ones((trajectory.turns.running.shape[1], env.num_agents), bool)
-    bootstrap = None if actor.value is None else bootstrap
+    bootstrap = None if loop.setup.actor.value is None else bootstrap
     return pack(env, packing, trajectory, learns, group=group, bootstrap=bootstrap)
 
 

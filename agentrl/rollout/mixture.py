@@ -119,7 +119,9 @@ def streams_together(parts: Sequence[Streams]) -> Streams:
             part.replace(
                 group=None if part.group is None else part.group + first,
                 episode=None if part.episode is None else part.episode + first,
-                parent=None if part.parent is None else _after(part.parent, first),
+                parent=None
+                if part.parent is None
+                else jnp.where(part.parent < 0, -1, part.parent + first),
                 role=alone if part.role is None else part.role,
                 task=alone + task,
                 first_state=None,
@@ -135,11 +137,6 @@ def streams_together(parts: Sequence[Streams]) -> Streams:
         )
 
     return jax.tree.map(join, *numbered, is_leaf=lambda x: x is None)
-
-
-def _after(stream: jax.Array, first: int) -> jax.Array:
-    """Stream ids offset by `first`; -1 stays -1."""
-    return jnp.where(stream < 0, -1, stream + first)
 
 
 def rows_together(parts: Sequence[Rows], streams: Sequence[Streams] | None = None) -> Rows:

@@ -190,7 +190,10 @@ class _Segments(NamedTuple):
             truncated = turns.outcome.truncated
             if bound.reads_arrays:
                 after = _last_values(world, critic, after, truncated)
-            bootstrap = _bootstrap(world, critic, final, after, truncated)
+            view = _everyone(world, final.state, final.observation, self.num_envs)
+            # An episode that is cut by the segment goes on; one that ended there has its own value.
+            last = jnp.where(truncated[-1, :, None], after[-1], critic(final.memory[0], view))
+            bootstrap = after.at[-1].set(last)
         trajectory = trajectory._replace(turns=turns)
         streams, rows = pack(env, bound.packing, trajectory, seats.learns, bootstrap=bootstrap)
         metrics = metrics_of(env, restarted_episodes(turns, notes), streams, self.opposition.name)
@@ -251,19 +254,6 @@ def _truncated_value(world: World, critic: _Critic, turn: Turn) -> jax.Array:
         return jnp.where(truncated[:, None], found, 0.0)
 
     return jax.lax.cond(jnp.any(truncated), evaluate, lambda _: jnp.zeros(shape), None)
-
-
-def _bootstrap(
-    world: World, critic: _Critic, final: Start, last: jax.Array, truncated: jax.Array
-) -> jax.Array:
-    """f32[T, B, A]: value of a truncated episode's last state, and of what follows the segment.
-
-    last: of truncated episodes, [T, B, A].
-    """
-    view = _everyone(world, final.state, final.observation, truncated.shape[1])
-    following = critic(final.memory[0], view)
-    # An episode that is cut by the segment goes on; one that ended there has its own value.
-    return last.at[-1].set(jnp.where(truncated[-1, :, None], last[-1], following))
 
 
 def _everyone(world: World, state: chex.ArrayTree, observation: chex.ArrayTree, count: int) -> View:
