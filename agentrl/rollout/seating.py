@@ -135,8 +135,10 @@ def make_slots(
 
 
 class _Members(NamedTuple):
-    """Members of a pool that play, each the episodes of its slot. shared: parameters that are not
-    trained, which all of them have. members: their trained ones, [members, ...]."""
+    """The policy with frozen parameters: each slot's episodes are played by that slot's member.
+
+    members: their trained parameters, [members, ...]. shared: all others, which are the policy's.
+    """
 
     bound: BoundPolicy
     world: World
@@ -163,18 +165,6 @@ class _Members(NamedTuple):
         given = members, slots.split(memory), slots.split(view), keys
         action, memory = self.bound.over_members(one)(*given)
         return Decision(slots.merge(action)), slots.merge(memory)
-
-
-def pool_actor(
-    bound: BoundPolicy, world: World, slots: Slots, members: chex.ArrayTree, params: chex.ArrayTree
-) -> Actor:
-    """The policy with frozen parameters: each slot's episodes are played by that slot's member.
-
-    members: their trained parameters, [members, ...]; all others are the policy's, from `params`.
-    """
-    play = _Members(bound, world, slots, split(params, bound.frozen)[1], members)
-    own = bound.actor(world, params)
-    return own._replace(init=play.init, act=play.act, params=members, value=None)
 
 
 class Opposition(NamedTuple):
@@ -212,7 +202,9 @@ class Opposition(NamedTuple):
         own = bound.actor(world, params)
         if self.slots is None:
             return [own] if self.actor is None else [own, self.actor]
-        return [own, pool_actor(bound, world, self.slots, members, params)]
+        shared = split(params, bound.frozen)[1]
+        pool = _Members(bound, world, self.slots, shared, members)
+        return [own, own._replace(init=pool.init, act=pool.act, params=members, value=None)]
 
     def reads_arrays(self, bound: BoundPolicy) -> bool:
         """Whether any of the actors looks at observations."""
