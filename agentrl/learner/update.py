@@ -247,7 +247,7 @@ def _of_source(step: _Step, source: str, unit: int, params: chex.ArrayTree, exam
             step.weights,
             shared=step.shared,
             reports_policy=source == "rollout",
-        ),  # fmt: skip
+        ),
         params,
         example,
         length_up_to(learnt_positions(example, tuple(terms.values()))),
