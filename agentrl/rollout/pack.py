@@ -231,8 +231,9 @@ def array_rows(env: Agents, turns: Turn, learns: chex.Array, memory: chex.ArrayT
     stream = jnp.arange(batch * shown, dtype=jnp.int32)
 
     def layout(x):
-        x = x.reshape(*size, *x.shape[3:])
-        return x.reshape(-1, 1, *x.shape[2:]) if memory is None else jnp.swapaxes(x, 0, 1)
+        if memory is None:
+            return x.reshape(steps * batch * shown, 1, *x.shape[3:])
+        return jnp.swapaxes(x.reshape(*size, *x.shape[3:]), 0, 1)
 
     if memory is None:
         if shown < agents:
