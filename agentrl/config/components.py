@@ -20,7 +20,6 @@ from agentrl.learner.components.reference import reference
 from agentrl.learner.components.sampler import sampler
 from agentrl.learner.components.steps import steps
 from agentrl.learner.learner import Learner
-from agentrl.learner.objective import Term
 
 
 def make_components(
@@ -32,7 +31,9 @@ def make_components(
       ValueError: options of one that nothing asks for, or that cannot be as they say.
     """
     found: dict[str, Component] = {"guard": guard(setup), "steps": steps(setup)}
-    sources = {term.source for term in learner.terms.values() if _counts(term, setup)}
+    first, end = setup.updates
+    lasts = {"warm_start": first > 0, "rl": end > first, "both": True}
+    sources = {term.source for term in learner.terms.values() if lasts[term.during]}
 
     def asked(name, factory, wanted: bool, remedy: str) -> None:
         options = bind(name, factory, config[name])
@@ -84,12 +85,6 @@ def make_components(
     if selection is not None:
         found["population"] = members(setup, selection.ranges)
     return found
-
-
-def _counts(term: Term, setup: Setup) -> bool:
-    """Whether a term counts in any update of the run."""
-    first, end = setup.updates
-    return {"warm_start": first > 0, "rl": end > first, "both": True}[term.during]
 
 
 def _own(name: str, values: Mapping[str, Any], setup: Setup) -> Component:

@@ -98,7 +98,12 @@ def episodes(
     check_range("rollout group_size", group_size, 1)
     turns = turn_limit(env_params, max_turns)
     check_horizons(horizons, horizon_every, turns)
-    check_limited(limited, horizons, sampler)
+    # Limits of tasks are looked up by the tasks' numbers, and are the only ones.
+    if limited and (horizons or not takes_tasks(sampler)):
+        raise ValueError(
+            "rollout limited=True: expected no horizons, and the task sampler "
+            "agentrl.methods.curriculum.tasks_by_number"
+        )
     bound = bind(
         policy, env, env_params, context, turns,
         anchor=anchor, mask_illegal=mask_illegal, listeners=listeners,
@@ -376,15 +381,6 @@ def turn_limit(env_params: "EnvParams", max_turns: int | None) -> int:
             f"raise env.max_steps_in_episode for more"
         )
     return turns
-
-
-def check_limited(limited: bool, horizons: tuple[int, ...], sampler: Sampler) -> None:
-    """ValueError unless limits by task can be looked up, and are the only ones."""
-    if limited and (horizons or not takes_tasks(sampler)):
-        raise ValueError(
-            "rollout limited=True: expected no horizons, and the task sampler "
-            "agentrl.methods.curriculum.tasks_by_number"
-        )
 
 
 def check_horizons(horizons: tuple[int, ...], every: int | None, turns: int) -> None:
