@@ -5,6 +5,11 @@ the samplers of tasks that belong to them. Each file is all that a method needs 
 estimators and reward terms in their own packages and a config; `agentrl.learner` knows none of
 them. What crosses the border is `agentrl.learner.component.Component`.
 
+A method's arithmetic is functions of arrays. Where a component has several hooks, they are methods
+of a NamedTuple `Hooks`, whose fields are the options and what else the hooks are made of; the
+function that a config names checks the options and binds the hooks in a `Component`. One or two
+short hooks stand in that function itself.
+
   branching        a rollout whose episodes continue twice where the policy is uncertain (ARPO)
   corrections      episodes whose errors a teacher corrects and nobody imitates (STeP, AgentRefine)
   counterfactual   a rollout that plays its tasks again with a player replaced (EAGLET)

@@ -122,12 +122,12 @@ def spliced(one: Rows, other: Rows, end: jax.Array, begin: jax.Array) -> Rows:
     fills, fields = {"turn": -1, "span": -1, "legal": True}, {}
     for name in POSITIONS:
         if getattr(one, name) is not None:
-            put = functools.partial(_spliced_leaf, own, source, there, fills.get(name, 0))
+            put = functools.partial(spliced_leaf, own, source, there, fills.get(name, 0))
             fields[name] = jax.tree.map(put, getattr(one, name), getattr(other, name))
     return one.replace(**fields)
 
 
-def _spliced_leaf(
+def spliced_leaf(
     own: jax.Array,
     source: jax.Array,
     there: jax.Array,
@@ -177,6 +177,11 @@ def stream_sums(values: PerTurn | PerPosition, streams: Streams, rows: Rows) -> 
 def returns_of(streams: Streams) -> jax.Array:
     """The sum of each stream's rewards, f32[N]."""
     return jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1)
+
+
+def solved(streams: Streams) -> jax.Array:
+    """Whether each stream succeeded, bool[N]."""
+    return jnp.any(streams.success & streams.mask, axis=1)
 
 
 def followed(streams: Streams) -> jax.Array:

@@ -365,7 +365,7 @@ def _act_as_asked(
 
 def _text_agent(setup: Setup, world: World, *, segments: bool) -> "TextAgent | None":
     """How a language policy acts in words; None of a policy over arrays."""
-    if not setup.policy.reads_text:
+    if setup.context is None:
         return None
     from agentrl.actors.text_source import text_agent  # imports the decoder
 
