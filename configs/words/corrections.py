@@ -35,7 +35,7 @@ def get_config(variant: str = "refine") -> ml_collections.ConfigDict:
         warm_updates=0,
         updates=150,
     )
-    config.num_seeds = 2
+    config.num_seeds = 5
     config.objective.policy.weight = 0.0
     config.reward = ml_collections.ConfigDict()
     config.components.corrections = section(corrections, episodes=16, **ARMS[variant])

@@ -30,7 +30,7 @@ def get_config(variant: str = "dagger") -> ml_collections.ConfigDict:
         warm_updates=0,
         updates=200,
     )
-    config.num_seeds = 2
+    config.num_seeds = 5
     config.objective.policy.weight = 0.0
     config.reward = ml_collections.ConfigDict()
     options = {"episodes": 8, "every": 10, "rows": 64, "size": 2048, "labels": 500} | ARMS[variant]
