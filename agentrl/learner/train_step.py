@@ -274,9 +274,14 @@ def make_train(setup: Setup, phase: Phase) -> Train:
     To be compiled as a whole; for an environment in Python it is a function in Python that runs
     programs.
     """
-    if setup.rollout.runner.of_phase(phase.collects).traced:
-        return functools.partial(_in_graph, setup, phase)
-    return _OnHost(setup, phase).train
+    if not setup.rollout.runner.of_phase(phase.collects).traced:
+        return _OnHost(setup, phase).train
+
+    # A function and no partial of one, which `chex.assert_max_traces` does not take.
+    def train(state: TrainState) -> tuple[TrainState, Metrics]:
+        return _in_graph(setup, phase, state)
+
+    return train
 
 
 def _in_graph(setup: Setup, phase: Phase, state: TrainState) -> tuple[TrainState, Metrics]:

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 
 from agentrl.checks import check_range
 from agentrl.learner.component import Batches, Component, Context, Setup, Source
-from agentrl.learner.required import required
 from agentrl.methods.by_turn import returns_of, stream_rows
+from agentrl.policies.language import LanguagePolicy
 from agentrl.streams import PerTurn, Rows, Streams
 
 BY = ("return", "judgement", "turns", "cost")
@@ -215,14 +215,12 @@ def pairs(
     if by == "judgement":
         check_judged(setup, "pairs")
     _check_source(setup, source, by)
-    if head is not None:
-        required(setup, "pairs", "language")
-        heads = setup.policy.config.output_heads
-        if not 0 <= head < heads:
-            raise ValueError(
-                f"config.components.pairs.head={head}: expected 0 to {heads - 1}, of "
-                "config.policy.output_heads of a language policy, or None for what is sampled from"
-            )
+    heads = setup.policy.config.output_heads if isinstance(setup.policy, LanguagePolicy) else 0
+    if head is not None and not 0 <= head < heads:
+        raise ValueError(
+            f"config.components.pairs.head={head}: expected 0 to {heads - 1}, of "
+            "config.policy.output_heads of a language policy, or None for what is sampled from"
+        )
     groups = setup.rollout.units[0] if source == "rollout" else None
     hooks = Hooks(groups, max(1, setup.rollout.roles), margin, by, rejected, source, count, head)
     made = Source(hooks.make, unit=2, reads=(source,))
