@@ -159,7 +159,7 @@ def commanded(
     def one(state, seat, params, action):
         return _written(agent, world.env.commands_as(state, seat, params)[action])
 
-    said = _given(_each(world, one, shown, chosen))
+    said = unsampled(_each(world, one, shown, chosen))
     return agent.act(None, memory, view, jax.random.key(0), expert=said)
 
 
@@ -187,7 +187,7 @@ def _written(agent: TextAgent, commands: jax.Array) -> codecs.Tokens:
     return codecs.replies(policy.codec, policy.grammar, commands, size)
 
 
-def _given(said: codecs.Tokens) -> Generated:
+def unsampled(said: codecs.Tokens) -> Generated:
     """Replies [n, G] that nobody sampled."""
     nothing = jnp.zeros(said.tokens.shape)
     return Generated(said.tokens, nothing, nothing, said.length, ~said.cut, None, None, None)
@@ -286,7 +286,7 @@ def _expert_reply(agent: TextAgent, world: World, view: View, thoughts: bool) ->
 
     said = _each(world, one, view)
     length = jnp.minimum(said.length, room)
-    return _given(codecs.Tokens(said.tokens[:, :room], length, said.length > room))
+    return unsampled(codecs.Tokens(said.tokens[:, :room], length, said.length > room))
 
 
 def _strayed(
