@@ -158,7 +158,7 @@ def commanded(
     def one(state, seat, params, action):
         return _written(agent, world.env.commands_as(state, seat, params)[action])
 
-    said = _given(of_agents(world, one, shown.state, shown.agent, chosen))
+    said = unsampled(of_agents(world, one, shown.state, shown.agent, chosen))
     return agent.act(None, memory, view, jax.random.key(0), expert=said)
 
 
@@ -176,7 +176,7 @@ def _written(agent: TextAgent, commands: jax.Array) -> codecs.Tokens:
     return codecs.replies(policy.codec, policy.grammar, commands, size)
 
 
-def _given(said: codecs.Tokens) -> Generated:
+def unsampled(said: codecs.Tokens) -> Generated:
     """Replies [n, G] that nobody sampled."""
     nothing = jnp.zeros(said.tokens.shape)
     return Generated(said.tokens, nothing, nothing, said.length, ~said.cut, None, None, None)
@@ -275,7 +275,7 @@ def _expert_reply(agent: TextAgent, world: World, view: View, thoughts: bool) ->
 
     said = of_agents(world, one, view.state, view.agent)
     length = jnp.minimum(said.length, room)
-    return _given(codecs.Tokens(said.tokens[:, :room], length, said.length > room))
+    return unsampled(codecs.Tokens(said.tokens[:, :room], length, said.length > room))
 
 
 def _strayed(

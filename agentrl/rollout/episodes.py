@@ -317,7 +317,9 @@ class _Episodes(NamedTuple):
         trajectory = unroll(
             world, [expert], seating, start, key, length=self.turns, early_exit=bound.early_exit
         )
-        return pack(world.env, bound.packing, trajectory, seating.learns)
+        streams, rows = pack(world.env, bound.packing, trajectory, seating.learns)
+        own = jax.tree.map(lambda x: jnp.repeat(x, world.env.num_agents, axis=0), start.state)
+        return streams.replace(first_state=own), rows
 
     def play(
         self, params: chex.ArrayTree, task_keys: jax.Array, key: jax.Array, greedy: bool
