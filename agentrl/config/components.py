@@ -54,7 +54,11 @@ def make_components(
         "opponents" in setup.rollout.needs,
         "set config.rollout.opponent='pool'",
     )
-    own = {name: _own(name, values, setup) for name, values in config.components.items()}
+    own = {
+        name: _own(name, values, setup)
+        for name, values in config.components.items()
+        if name not in found  # an error below
+    }
     sources |= {name for part in own.values() if part.source for name in part.source.reads}
     # A warm start that is switched off, updates=0, keeps its options and the expert's.
     switched_off = config.warm_start.to_dict() != section(warm_start, named=False).to_dict()
@@ -77,13 +81,13 @@ def make_components(
     values_of_seeds = tuned.by_seed(config, learner)
     if values_of_seeds:
         found["per_seed"] = per_seed(setup, values_of_seeds)
-    for name, component in own.items():
+    for name in config.components:
         if name in found:
             raise ValueError(
                 f"config.components.{name}: the run has a component of that name already; use "
                 "another name, with `name` the dotted path of its function"
             )
-        found[name] = component
+        found[name] = own[name]
     if selection is not None:
         found["population"] = members(setup, selection.ranges)
     return found
