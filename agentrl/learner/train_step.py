@@ -274,29 +274,28 @@ def make_train(setup: Setup, phase: Phase) -> Train:
     To be compiled as a whole; for an environment in Python it is a function in Python that runs
     programs.
     """
-    if not setup.rollout.runner.of_phase(phase.collects).traced:
-        return _OnHost(setup, phase).train
-
-    # A function and no partial of one, which `chex.assert_max_traces` does not take.
-    def train(state: TrainState) -> tuple[TrainState, Metrics]:
-        return _in_graph(setup, phase, state)
-
-    return train
+    traced = setup.rollout.runner.of_phase(phase.collects).traced
+    return (_InGraph if traced else _OnHost)(setup, phase).train
 
 
-def _in_graph(setup: Setup, phase: Phase, state: TrainState) -> tuple[TrainState, Metrics]:
-    """(state, metrics) after `log_every` updates."""
+class _InGraph(NamedTuple):
+    """`log_every` updates in one program."""
 
-    def one_update(state: TrainState, _: None) -> tuple[TrainState, Totals]:
+    setup: Setup
+    phase: Phase
+
+    def one_update(self, state: TrainState, _: None) -> tuple[TrainState, Totals]:
+        setup, phase = self.setup, self.phase
         state, metrics = learn(setup, phase, state, collect(setup, phase, state))
         return state, totals(metrics)
 
-    state, per_update = jax.lax.scan(one_update, state, length=setup.log_every)
-    metrics = summed(per_update, (0,))
-    for component in phase.components.values():
-        if component.report is not None:
-            metrics |= component.report(state.params)
-    return state, metrics
+    def train(self, state: TrainState) -> tuple[TrainState, Metrics]:
+        state, per_update = jax.lax.scan(self.one_update, state, length=self.setup.log_every)
+        metrics = summed(per_update, (0,))
+        for component in self.phase.components.values():
+            if component.report is not None:
+                metrics |= component.report(state.params)
+        return state, metrics
 
 
 class _OnHost:

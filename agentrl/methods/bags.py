@@ -146,12 +146,12 @@ class ArrayFeatures(NamedTuple):
         return seen + (self.env.num_actions if self.reads == "action" else 0)
 
     def reader(self, params: chex.ArrayTree) -> chex.ArrayTree:
-        """Nothing."""
+        """An empty tree: rows of arrays hold all that is read."""
         del params
         return ()
 
     def of_turns(self, reader: chex.ArrayTree, streams: Streams, rows: Rows) -> jax.Array:
-        """Observations and actions."""
+        """f32[N, T, F], each turn's observation and, where it is read, its action."""
         del reader
         env, mask, rows = self.env, streams.mask, stream_rows(rows, streams)
         seen = rows.observation
@@ -178,7 +178,7 @@ class TextFeatures(NamedTuple):
         return self.policy.config.width
 
     def reader(self, params: chex.ArrayTree) -> chex.ArrayTree:
-        """All parameters."""
+        """The policy's own parameters, which read the row of a turn."""
         return params
 
     def of_turns(self, reader: chex.ArrayTree, streams: Streams, rows: Rows) -> jax.Array:

@@ -89,7 +89,7 @@ class Hooks(NamedTuple):
         return jnp.where(mask, gain * of_next_turn(factor, mask, ends), 0.0)
 
     def annotate(self, context: Context, streams: Streams, rows: Rows) -> dict[str, PerTurn]:
-        """The bonus of each turn."""
+        """`novelty` f32[N, T], the bonus over the deviation of all bonuses before this update."""
         value = context.value
         return {"novelty": PerTurn(self.bonus(value, streams, rows) / deviation(value.moments))}
 

@@ -59,6 +59,11 @@ def updated(record: Record, streams: Streams, number: jax.Array, *, decay: float
     )
 
 
+def unseen(tasks: int) -> Record:
+    """The record of so many tasks of which none was drawn."""
+    return Record(jnp.zeros(tasks), jnp.zeros(tasks, jnp.int32))
+
+
 def mean_success(record: Record) -> jax.Array:
     """Total and weight f32[2] of the running successes of the tasks that were drawn."""
     known = record.seen > 0
@@ -84,23 +89,23 @@ class Hooks(NamedTuple):
     decay: float
 
     def init(self, start: InitInputs) -> Record:
-        """No task was seen."""
+        """The running success of each task, f32[K]: no task was seen yet."""
         del start
-        return Record(jnp.zeros(self.tasks), jnp.zeros(self.tasks, jnp.int32))
+        return unseen(self.tasks)
 
     def weights(self, record: Record) -> jax.Array:
         """`task_weights` now, f32[K]."""
         return task_weights(record.success, record.seen, weighting=self.weighting, floor=self.floor)
 
     def before(self, record: Record, params: chex.ArrayTree, key: jax.Array) -> Inputs:
-        """The next tasks."""
+        """Numbers of the update's tasks, i32[G], drawn by their weights."""
         del params
         chance = jnp.log(self.weights(record))
         drawn = jax.random.categorical(key, chance, shape=(self.groups,))
         return Inputs({"tasks": drawn.astype(jnp.int32)})
 
     def after(self, record: Record, outcome: UpdateResult) -> tuple[Record, dict[str, jax.Array]]:
-        """The record after these tasks."""
+        """Running successes with those of the update's streams."""
         number = outcome.inputs["tasks"][outcome.streams.group]
         record = updated(record, outcome.streams, number, decay=self.decay)
         chance = self.weights(record)

@@ -72,12 +72,12 @@ class Hooks(NamedTuple):
     decay: float
 
     def lesson(self, params: chex.ArrayTree, key: jax.Array, chances: Chances) -> Lesson:
-        """A round of watched episodes."""
+        """A round: episodes that policy and teacher share by `chances`, labelled by the teacher."""
         task_key, key = jax.random.split(key)
         return self.room.play(params, jax.random.split(task_key, self.episodes), key, chances)
 
     def init(self, start: InitInputs) -> dict[str, Any]:
-        """No labels."""
+        """A ring with room for `size` labelled rows, none of which is there yet."""
         like = jax.eval_shape(self.lesson, self.policy.init(start.key), start.key, Chances())
         ring = empty(like.rows, self.size)
         zero = jnp.zeros((), jnp.int32)

@@ -124,7 +124,7 @@ class Hooks(NamedTuple):
     batch: int
 
     def init(self, start: InitInputs) -> Discriminator:
-        """Untrained networks, and the demonstrations."""
+        """Untrained networks of reward and potential, and the expert's episodes, played once."""
         judge, env = self.judge, self.judge.env
         play, one, other, key = jax.random.split(start.key, 4)
         data = played(
@@ -138,7 +138,7 @@ class Hooks(NamedTuple):
         return Discriminator(params, self.adamw.init(params), data, key)
 
     def annotate(self, context: Context, streams: Streams, rows: Rows) -> dict[str, PerTurn]:
-        """c of each turn."""
+        """`imitation` f32[N, T]: the reward that the networks now give to each turn."""
         seen, there = observations(rows)
         action = jnp.where(there, rows.tokens.reshape(-1), 0)
         paid = self.judge.reward(context.value.params, seen, action).reshape(rows.tokens.shape)
@@ -147,7 +147,7 @@ class Hooks(NamedTuple):
     def after(
         self, value: Discriminator, outcome: UpdateResult
     ) -> tuple[Discriminator, dict[str, Any]]:
-        """The discriminator after its steps."""
+        """The networks after `steps` on demonstrations and the update's own turns."""
         own = transitions(outcome.streams, outcome.rows)
         own["read"] = own["acted"] & (own["seen"] | own["over"])
         found, loss = self.trained(outcome.before.params, value, own)

@@ -225,13 +225,13 @@ class Hooks(NamedTuple):
         )  # fmt: skip
 
     def init(self, start: InitInputs) -> DraftJudge:
-        """An untrained reward model."""
+        """A reward model of drafts with random weights, and its optimizer's state."""
         key, following = jax.random.split(start.key)
         params = self.network.init(key, jnp.zeros((1, _TOLD + 2 * self.env.numbers)))
         return DraftJudge(params, self.adamw.init(params), following)
 
     def make(self, context: Context, sources: Batches) -> tuple[None, Rows]:
-        """The turns of the teachers."""
+        """Rows of each episode's teacher, the best draft that is right, once for each agent."""
         streams, rows = sources["rollout"]
         return None, teacher_rows(self.look(context.value, streams, rows), streams, rows)
 

@@ -16,7 +16,7 @@ from agentrl.learner.component import (
     Setup,
     UpdateResult,
 )
-from agentrl.methods.curriculum import Record, mean_success, updated
+from agentrl.methods.curriculum import Record, mean_success, unseen, updated
 from agentrl.streams import Rows, Streams
 from envs.fingerprint import fingerprint
 
@@ -44,12 +44,13 @@ class Hooks(NamedTuple):
     decay: float
 
     def init(self, start: InitInputs) -> Record:
-        """No task was seen."""
+        """The running success of each task, f32[tasks]: no task was seen yet."""
         del start
-        return Record(jnp.zeros(self.tasks), jnp.zeros(self.tasks, jnp.int32))
+        return unseen(self.tasks)
 
     def before(self, record: Record, params: chex.ArrayTree, key: jax.Array) -> Inputs:
-        """The task of each portion."""
+        """The task of each portion, i32[groups]: tasks in random order, each with the portions that
+        its attempts take."""
         del params
         order = jax.random.permutation(key, self.tasks)
         success = jnp.where(record.seen > 0, record.success, 0.0)[order]
@@ -71,7 +72,7 @@ class Hooks(NamedTuple):
         return streams.replace(group=joint_segments(everything, *words.T)), rows, {}
 
     def after(self, record: Record, outcome: UpdateResult) -> tuple[Record, dict[str, jax.Array]]:
-        """The record after these tasks."""
+        """Running successes with those of the update's streams."""
         drawn = outcome.inputs["tasks"]
         number = jnp.repeat(drawn, outcome.streams.mask.shape[0] // self.groups)
         record = updated(record, outcome.streams, number, decay=self.decay)

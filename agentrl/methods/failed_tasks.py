@@ -81,13 +81,13 @@ class Hooks(NamedTuple):
     max_age: int
 
     def init(self, start: InitInputs) -> Queue:
-        """An empty queue."""
+        """A queue of `places` keys of tasks, all of them free."""
         del start
         empty = jnp.zeros((self.places, 2), jnp.uint32)
         return Queue(empty, jnp.full(self.places, -1, jnp.int32))
 
     def before(self, queue: Queue, params: chex.ArrayTree, key: jax.Array) -> Inputs:
-        """The next tasks."""
+        """Keys of the update's tasks: at most `most` from the queue, the others new."""
         del params
         fresh_key, draw_key = jax.random.split(key)
         fresh = jax.random.key_data(jax.random.split(fresh_key, self.groups))
@@ -95,7 +95,7 @@ class Hooks(NamedTuple):
         return Inputs({"tasks": task, "place": place})
 
     def after(self, queue: Queue, outcome: UpdateResult) -> tuple[Queue, dict[str, jax.Array]]:
-        """The queue after these tasks."""
+        """The queue without what was solved or waited too long, with the groups that failed."""
         task, place = outcome.inputs["tasks"], outcome.inputs["place"]
         streams = outcome.streams
         success = jnp.any(streams.success & streams.mask, axis=1)

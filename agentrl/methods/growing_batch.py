@@ -72,7 +72,7 @@ class Hooks(NamedTuple):
     high: float
 
     def init(self, start: InitInputs) -> Ring:
-        """No rows."""
+        """A ring with room for `size` rows, none of which is there yet."""
         _, like = collected(self.rollout, self.policy, start.key)
         return empty(like, self.size)
 

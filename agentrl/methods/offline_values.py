@@ -338,7 +338,7 @@ class Hooks(NamedTuple):
         return {"imitation_weight": PerPosition(weight)}
 
     def after(self, value: Values, outcome: UpdateResult) -> tuple[Values, dict[str, jax.Array]]:
-        """The networks after their steps."""
+        """The networks after `steps` on batches of the data set."""
         value, both = fitted(
             value, self.networks, self.fit,
             functools.partial(self.of_rows.probability, outcome.params), self.adam,

@@ -67,11 +67,11 @@ def right_share(streams: Streams) -> jax.Array:
     return right / jnp.maximum(jnp.sum(streams.mask, axis=1), 1)
 
 
-def check_judged(setup: Setup, name: str) -> None:
-    """ValueError where nothing judges turns."""
+def check_judged(setup: Setup, reader: str) -> None:
+    """ValueError where nothing judges turns, which `reader` reads."""
     if "judgement" not in setup.rollout.provides:
         raise ValueError(
-            f"component {name!r} with by='judgement' reads what a judge says of each turn: set "
+            f"{reader} reads what a judge says of each turn: set "
             "config.rollout.judge, for example to 'progress'"
         )
 
@@ -122,7 +122,7 @@ class Hooks(NamedTuple):
     head: int | None
 
     def make(self, context: Context, sources: Batches) -> tuple[Streams, Rows]:
-        """The pairs."""
+        """Streams and rows in pairs, the better first; those too alike are not trained."""
         streams, rows = sources[self.source]
         assert streams is not None  # episodes
         rows = stream_rows(rows, streams)
@@ -146,7 +146,7 @@ class Hooks(NamedTuple):
         return streams, rows
 
     def annotate(self, context: Context, streams: Streams, rows: Rows) -> dict[str, PerTurn]:
-        """The weight of each pair."""
+        """`pair_weight` [N, T]: 1 where returns differ, else the difference of right turns."""
         del context, rows
         returns, other = _scores(streams, self.by), jnp.arange(streams.mask.shape[0]) ^ 1
         # Of pairs; of the rollout's own streams it means nothing, and nothing reads it.
@@ -213,7 +213,7 @@ def pairs(
             )
     check_range("config.components.pairs.count", count, 0)
     if by == "judgement":
-        check_judged(setup, "pairs")
+        check_judged(setup, "component 'pairs' with by='judgement'")
     _check_source(setup, source, by)
     heads = setup.policy.config.output_heads if isinstance(setup.policy, LanguagePolicy) else 0
     if head is not None and not 0 <= head < heads:

@@ -100,7 +100,7 @@ class Hooks(NamedTuple):
     keep: float
 
     def init(self, start: InitInputs) -> Arms:
-        """No task was drawn."""
+        """Sums of learning potentials and counts of tasks, f32[arms] each, all 0."""
         del start
         return Arms(jnp.zeros(self.arms), jnp.zeros(self.arms))
 
@@ -122,7 +122,7 @@ class Hooks(NamedTuple):
         return Inputs({"tasks": {"number": number, "params": own}, "arm": arm})
 
     def after(self, arms: Arms, outcome: UpdateResult) -> tuple[Arms, dict[str, jax.Array]]:
-        """The arms after these tasks."""
+        """The arms with the learning potential of the update's groups."""
         streams, arm = outcome.streams, outcome.inputs["arm"]
         score = solved(streams) * 1.0 if self.by == "success" else returns_of(streams)
         present = jnp.any(streams.mask, axis=1)

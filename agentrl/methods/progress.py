@@ -146,7 +146,7 @@ class Hooks(NamedTuple):
         return value.replace(reader=features.reader(start.params))
 
     def annotate(self, context: Context, streams: Streams, rows: Rows) -> dict[str, PerTurn]:
-        """c of each turn."""
+        """`progress` f32[N, T]: what the network gives each turn of the return."""
         value = context.value
         own = bags_of(self.features, value.reader, streams, rows)
         return {"progress": PerTurn(self.network.apply(value.params, own.features, own.mask))}

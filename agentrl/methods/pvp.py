@@ -222,7 +222,7 @@ class Hooks(NamedTuple):
         return jax.vmap(one)(jax.random.split(key, self.episodes))
 
     def init(self, start: InitInputs) -> Overseen:
-        """Untrained twins, and empty buffers."""
+        """Twins Q with random weights, and two buffers of `size` turns without any."""
         acting = self.policy.init(start.key)
         played = jax.eval_shape(self.play, acting, start.key)
         turns = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), played)
@@ -232,7 +232,7 @@ class Hooks(NamedTuple):
         return Overseen(critic, empty, empty, jnp.zeros(2, jnp.int32), zero, key)
 
     def make(self, context: Context, sources: Batches) -> tuple[None, Rows]:
-        """Rows of both buffers."""
+        """Rows of drawn turns: one half the overseer's, the other the policy's own."""
         del sources
         turns = halves(context.value.human, context.value.novice, self.rows, context.key)
         return None, rows_of(turns, turns["takeover"].astype(jnp.int32))

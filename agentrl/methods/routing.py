@@ -131,7 +131,7 @@ class Hooks(NamedTuple):
         return {"x": x[worker], "worker": worker, "kind": kind, "chances": chances}
 
     def init(self, start: InitInputs) -> Routing:
-        """No task was given away."""
+        """Estimates of all workers before any outcome, and no tickets on their way."""
         del start
         regularization, places = self.bonus["regularization"], (self.delay, self.groups)
         none, x = jnp.zeros(places, jnp.int32), jnp.zeros((*places, self.features))

@@ -160,7 +160,7 @@ class Hooks(NamedTuple):
     divide_by_std: bool
 
     def init(self, start: InitInputs) -> Buffer:
-        """An empty buffer."""
+        """A buffer with room for `size` streams, and statistics of no group."""
         return empty(self.rollout, self.policy, start.key, self.size, self.groups)
 
     def make(self, context: Context, sources: Batches) -> tuple[Streams, Rows]:

@@ -73,7 +73,7 @@ class Hooks(NamedTuple):
     ties: bool
 
     def make(self, context: Context, sources: Batches) -> tuple[Streams, Rows]:
-        """The pairs' turns."""
+        """Streams and rows of the turns of drawn pairs, the better sibling first."""
         streams, rows = sources["rollout"]
         assert streams is not None  # of the rollout
         mask, shape = streams.mask, streams.mask.shape
@@ -93,7 +93,7 @@ class Hooks(NamedTuple):
         return jax.tree.map(lambda x: x[stream], bare(streams)), rows
 
     def annotate(self, context: Context, streams: Streams, rows: Rows) -> dict[str, PerTurn]:
-        """Returns to go."""
+        """`turn_return` f32[N, T]: the discounted return from each turn on."""
         del context, rows
         goes = discounted_return(streams.reward, streams.mask, gamma=self.gamma)
         return {"turn_return": PerTurn(goes)}

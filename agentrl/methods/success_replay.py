@@ -148,7 +148,7 @@ class Hooks(NamedTuple):
     replaces: Replaces
 
     def init(self, start: InitInputs) -> Buffer:
-        """An empty buffer."""
+        """A buffer with room for `per_task` successes of each task, none of which is there yet."""
         setup = self.setup
         return empty(setup.rollout, setup.policy, start.key, self.tasks, self.per_task)
 

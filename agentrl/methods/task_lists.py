@@ -107,7 +107,7 @@ class Epochs(NamedTuple):
         )
 
     def before(self, epoch: Epoch, params: chex.ArrayTree, key: jax.Array) -> Inputs:
-        """The next tasks."""
+        """The next tasks in the order of the epoch, i32[G], and the key of the next order."""
         del params
         # The key of the next order goes to `after` with the tasks.
         return Inputs({"tasks": drawn_in_order(epoch, self.groups), "order_key": key})
@@ -166,7 +166,7 @@ class Probes(NamedTuple):
     weights: Mapping[str, float]
 
     def init(self, start: InitInputs) -> Probe:
-        """No attempts."""
+        """Successes of each task, i32[tasks], and updates done: all 0."""
         del start
         return Probe(jnp.zeros(self.tasks, jnp.int32), jnp.zeros((), jnp.int32))
 
@@ -186,7 +186,7 @@ class Probes(NamedTuple):
         return Inputs({"tasks": number}, numbers=numbers)
 
     def after(self, probe: Probe, outcome: UpdateResult) -> tuple[Probe, dict[str, Any]]:
-        """The attempts so far."""
+        """Successes of each task with those of this update, while the policy waits."""
         waits = probe.done < self.updates
         number = outcome.inputs["tasks"][outcome.streams.group]
         success = solved(outcome.streams) & waits

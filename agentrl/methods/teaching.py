@@ -126,7 +126,7 @@ class Watch(NamedTuple):
     chances: Chances
 
     def init(self, batch: int, agents: int) -> tuple[chex.ArrayTree, jax.Array]:
-        """`Actor.init`."""
+        """The policy's memory, and no turn that was wrong."""
         return self.pupil.init(batch, agents), jnp.zeros((batch, agents), bool)
 
     def act(
@@ -323,7 +323,7 @@ def outside_teacher(setup: Setup, name: str) -> Teacher:
 
 
 class Outside(NamedTuple):
-    """The `Teacher` of `outside_teacher`."""
+    """A player outside of the graph as a teacher, asked by callbacks: see `outside_teacher`."""
 
     setup: Setup
     player: "Asked"
@@ -373,14 +373,9 @@ def _text_agent(setup: Setup, world: World, *, segments: bool) -> "TextAgent | N
     return text_agent(setup.policy, world, setup.context, turns=turns, segments=segments)
 
 
-def best_of(count: int) -> Teacher:
-    """The best of `count` answers of the policy itself, by the reward of a step from its state; of
-    equal ones the first."""
-    return BestOf(count)
-
-
 class BestOf(NamedTuple):
-    """The `Teacher` of `best_of`."""
+    """A teacher: the best of `count` answers of the policy itself, by the reward of a step from its
+    state; of equal ones the first."""
 
     count: int
 
@@ -396,7 +391,7 @@ class BestOf(NamedTuple):
         view: View,
         key: jax.Array,
     ) -> tuple[Decision, chex.ArrayTree]:
-        """`Actor.act` in this world."""
+        """`Actor.act` of the policy `bound`, for the best of several answers."""
         step_key, key = jax.random.split(key)
         actor = bound.actor(world, params)
 

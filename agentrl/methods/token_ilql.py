@@ -258,7 +258,7 @@ class Hooks(NamedTuple):
         return Fitted(params, params, self.adam.init(params), data.replace(state=None), draw)
 
     def make(self, context: Context, sources: Batches) -> tuple[None, Rows]:
-        """Rows of drawn turns."""
+        """`rows` turns of the data set, drawn evenly, as text."""
         del sources
         data = context.value.data
         number = drawn_numbers(shares(data, None), self.rows, context.key)
@@ -278,7 +278,7 @@ class Hooks(NamedTuple):
         return {"imitation_weight": PerPosition(weight)}
 
     def after(self, value: Fitted, outcome: UpdateResult) -> tuple[Fitted, dict[str, jax.Array]]:
-        """The networks after their steps."""
+        """Q and V after their steps on batches of the data set."""
         del outcome
         value, both = fitted(
             value, self.networks, self.adam, self.text.turns, self.size, **self.options

@@ -207,7 +207,7 @@ class Hooks(NamedTuple):
     warm_up: int
 
     def init(self, start: InitInputs) -> Model:
-        """An untrained model."""
+        """A model with random weights, and no states from which to imagine."""
         shape = (self.rollout.num_streams, *self.model.shape)
         starts = jnp.zeros(shape, self.model.observation_dtype)
         action = jnp.zeros(shape[0], jnp.int32)
