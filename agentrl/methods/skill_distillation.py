@@ -190,19 +190,24 @@ def skill_bank(
     warning: str = "",
     every: int = 1,
 ) -> Component:
-    """Supplies `teacher_logp` f32[R, L] for `losses.skill_distillation`, and `skill_read` f32[R, L]
-    for its scale: term(losses.skill_distillation, weight=0.001, scale="skill_read").
+    """Supplies `teacher_logp` f32[R, L] for `losses.skill_distillation`, by skills of own episodes.
 
     The teacher is the policy itself, which reads a skill of the task in front of the first
     observation of each row; it scores the tokens that were sampled without it. Skills are summaries
     of the policy's own episodes, by rule: the commands of a solved episode, of which the shortest
-    of each task are kept. While a task has none the teacher reads nothing, `skill_read` is 0, and
-    so is the term. A task is known by the anchor of its first turn, as in
+    of each task are kept. A task is known by the anchor of its first turn, as in
     `agentrl.methods.success_replay`, and has to come again for anything to happen.
 
-    Usefulness of a skill is how much more the teacher that reads it prefers the solved episodes of
-    its task to the others than the policy does that sampled them (`usefulness`); it is measured in
-    updates in which the task has both.
+    Supplies `skill_read` f32[R, L], too, 1 where the task has a skill: the scale of the loss, by
+    term(losses.skill_distillation, weight=0.1, scale="skill_read"), so that a task without one
+    adds nothing.
+
+    The skill of a task is that of the largest upper confidence bound of its usefulness,
+
+      mean u + exploration sqrt(ln n / n_k),  u = mean gain of solved episodes - that of the others,
+
+    the gain being log pi(token | skill) - log pi(token), a mean per token; it is measured in
+    updates in which the task has both kinds.
 
     Metrics: skill_bank/read, share of the streams with a skill; skill_bank/tasks, that have one;
     skill_bank/steps, mean commands of the skills; skill_bank/usefulness, of those measured.
