@@ -205,8 +205,3 @@ def test_a_teacher_reads_what_solved_the_task():
     outcome = outcome._replace(notes=found)
     (_, _), metrics = after(value, outcome)
     assert metrics["skill_bank/usefulness"][1] > 0
-
-
-def test_a_fragment_that_the_lexicon_lacks():
-    with pytest.raises(ValueError, match="warning='avoid': the lexicon of FrozenLake has"):
-        build(config_of(skill_bank, "skill_read", warning="avoid"))
