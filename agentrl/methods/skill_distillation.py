@@ -135,7 +135,9 @@ class BankHooks(NamedTuple):
         at, known = jax.vmap(found, (None, None, 0))(bank.task, bank.since, streams.anchor[:, 0])
         return at, known & jnp.any(streams.mask, axis=1)
 
-    def annotate(self, context: Context, streams: Streams, rows: Rows):
+    def annotate(
+        self, context: Context, streams: Streams, rows: Rows
+    ) -> tuple[dict[str, PerPosition], dict[str, jax.Array]]:
         """The teacher's log-probabilities, and where it has read a skill."""
         bank, copied = context.value
         at, known = self.places(bank, streams)
@@ -154,7 +156,9 @@ class BankHooks(NamedTuple):
         metrics = {"skill_bank/read": mean(known * 1.0, there)}
         return {"teacher_logp": PerPosition(logp), "skill_read": PerPosition(read * 1.0)}, metrics
 
-    def after(self, value: tuple[Bank, Any], outcome: UpdateResult):
+    def after(
+        self, value: tuple[Bank, tuple[Any, ...]], outcome: UpdateResult
+    ) -> tuple[tuple[Bank, tuple[Any, ...]], dict[str, jax.Array]]:
         """The bank with what these episodes tell of the skills that were read, then with theirs."""
         bank, copied = value
         streams, rows = outcome.streams, outcome.rows
