@@ -121,6 +121,8 @@ FILLED_BY: dict[str, str] = {
     "judgement": "config.rollout.judge, such as 'progress'",
     "runs": "a rollout that plays its tasks again with a player replaced "
     "(agentrl.methods.counterfactual.counterfactual)",
+    "skill_read": "component agentrl.methods.skill_distillation.skill_bank",
+    "teacher_logp": "component skill_teacher or skill_bank of agentrl.methods.skill_distillation",
     "tools_used": "component agentrl.methods.tools_used.tools_used",
     "lookups": "component agentrl.methods.lookups.lookups",
     "turn_penalty": "component agentrl.methods.reference_penalty.reference_penalty with per='turn'",

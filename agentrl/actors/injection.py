@@ -45,12 +45,18 @@ def injection(codec: Codec, context: Context, env: Environment) -> Injection:
     pieces = jax.eval_shape(context.inject, start, jnp.int32(0), env.default_params).shape[-1]
 
     def drawn(state, agent, params, turn):
-        fragments = context.inject(state, agent, params)
-        text = pack(fragments, pieces)
-        seen = codecs.render(dataclasses.replace(codec, before=(), after=()), text, pieces * width)
-        return seen.tokens, counted(turn, seen.length)
+        tokens, count = written(codec, context.inject(state, agent, params))
+        return tokens, counted(turn, count)
 
     return Injection(pieces * width, drawn)
+
+
+def written(codec: Codec, fragments: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(tokens i32[K W], their number i32[]) of fragments i32[K], W tokens each at most; 0: none."""
+    pieces = fragments.shape[-1]
+    bare = dataclasses.replace(codec, before=(), after=())
+    seen = codecs.render(bare, pack(fragments, pieces), pieces * codec.fragments.shape[1])
+    return seen.tokens, seen.length
 
 
 def spliced(

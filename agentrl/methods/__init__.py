@@ -34,6 +34,7 @@ short hooks stand in that function itself.
   labelled         a source of rows that are good or bad by themselves, for `losses.kto` (STEVE)
   pairs            a source of preference pairs for `losses.dpo`, `rpo` and `weighted_dpo`
   halves           the same, several a task, the better half against the worse one (Matryoshka)
+  skills           skills from own episodes per task, by which a policy teaches itself (Skill-SD)
   stare            weights of surprising positions that follow the entropy
   success_replay   earlier successes in the place of episodes of groups that failed
   trees            a rollout of search trees: episodes continue from turns of earlier ones

@@ -3,6 +3,7 @@
 Letters: K groups of tasks, G tasks of a collection, N streams.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
 
@@ -49,12 +50,12 @@ def learning_potential(
     return jnp.where(mean > 0, jnp.sqrt(variance) / safe, 0.0)
 
 
-def upper_bounds(arms: Arms) -> jax.Array:
-    """Mean potential + sqrt(2 ln n / n_k) of each arm, f32[K], n = sum of n_k; infinite for arms
-    that were never drawn."""
+def upper_bounds(arms: Arms, *, exploration: float = math.sqrt(2)) -> jax.Array:
+    """Mean potential + exploration sqrt(ln n / n_k) of each arm, f32[K], n = sum of n_k; infinite
+    for arms that were never drawn."""
     drawn, count = arms.count > 0, jnp.where(arms.count > 0, arms.count, 1.0)
     tried = jnp.maximum(jnp.sum(arms.count), 1.0)
-    bound = arms.total / count + jnp.sqrt(2 * jnp.log(tried) / count)
+    bound = arms.total / count + jnp.sqrt(exploration**2 * jnp.log(tried) / count)
     return jnp.where(drawn, bound, jnp.inf)
 
 

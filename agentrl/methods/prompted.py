@@ -112,18 +112,26 @@ def make_prompted(
       ValueError: a policy that does not read text, or several environments or agents.
     """
     env, env_params = required(setup, name, "language", one_agent=True, one_environment=True)
-    policy, codec, zero = setup.policy, setup.policy.codec, jnp.int32(0)
-    inserted, at = injection(codec, whole(inject=text), env), len(setup.policy.codec.before)
+    inserted, zero = injection(setup.policy.codec, whole(inject=text), env), jnp.int32(0)
 
     def prompted(params, streams, rows):
         tokens, count = jax.vmap(lambda state: inserted.tokens(state, zero, env_params, zero))(
             streams.first_state
         )
-        tokens, count = tokens[rows.stream], count[rows.stream]
-        shown = with_inserted(rows, tokens, count, at)
-        logp = log_probs(policy, params, shown, setup.microbatch, setup.lengths)
-        index = jnp.arange(rows.tokens.shape[1])
-        index = jnp.where(index < at, index, index + count[:, None])
-        return jnp.take_along_axis(logp, index, axis=1)
+        return log_probs_after(setup, params, rows, tokens, count)
 
     return prompted
+
+
+def log_probs_after(
+    setup: Setup, params: chex.ArrayTree, rows: Rows, tokens: jax.Array, count: jax.Array
+) -> jax.Array:
+    """Log-probabilities f32[R, L] of the trained positions of a language policy, with the first
+    `count` i32[N] of the `tokens` i32[N, S] of a row's stream in front of its first observation."""
+    policy, at = setup.policy, len(setup.policy.codec.before)
+    tokens, count = tokens[rows.stream], count[rows.stream]
+    shown = with_inserted(rows, tokens, count, at)
+    logp = log_probs(policy, params, shown, setup.microbatch, setup.lengths)
+    index = jnp.arange(rows.tokens.shape[1])
+    index = jnp.where(index < at, index, index + count[:, None])
+    return jnp.take_along_axis(logp, index, axis=1)

@@ -53,9 +53,12 @@ def put_stream(rows: Rows, place: jax.Array, own: Rows, when: jax.Array) -> Rows
     return put_if(rows, where, own, when)
 
 
-def found(buffer: Buffer, task: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(place i32[] of a task's successes, whether it is there bool[])."""
-    same = jnp.all(buffer.task == task, axis=-1) & (buffer.since > 0)
+def found(tasks: jax.Array, since: jax.Array, task: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(place i32[] of a task among tasks u32[C, 2], whether it is there bool[]).
+
+    since: i32[C], 0 where a place is empty, see `Buffer`.
+    """
+    same = jnp.all(tasks == task, axis=-1) & (since > 0)
     return jnp.argmax(same).astype(jnp.int32), jnp.any(same)
 
 
@@ -64,7 +67,7 @@ def stored(buffer: Buffer, task: jax.Array, streams: Streams, rows: Rows, succes
 
     A task that is new takes the place of the one that came in first.
     """
-    at, known = found(buffer, task)
+    at, known = found(buffer.task, buffer.since, task)
     at = jnp.where(known, at, jnp.argmin(buffer.since))
     size = buffer.rows.tokens.shape[1]
     count = jnp.where(known, buffer.count[at], 0)
@@ -97,7 +100,7 @@ def with_successes(
     def swap(batch, group):
         (streams, rows), (number, key) = batch, group
         place = number * size + member[number]
-        at, known = found(buffer, streams.anchor[place, 0])
+        at, known = found(buffer.task, buffer.since, streams.anchor[place, 0])
         there = jnp.minimum(buffer.count[at], per_task)
         slot = jax.random.randint(key, (), 0, jnp.maximum(there, 1))
         swaps = failed[number] & known

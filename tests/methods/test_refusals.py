@@ -22,7 +22,7 @@ from agentrl.methods.noisy_judge import noisy_judge
 from agentrl.methods.routing import router
 from agentrl.methods.self_imitation import self_imitation
 from agentrl.methods.similar_anchors import similar_anchors
-from agentrl.methods.skill_distillation import skill_teacher
+from agentrl.methods.skill_distillation import skill_bank, skill_teacher
 from agentrl.methods.success_replay import success_replay
 from agentrl.methods.world_model import world_model
 
@@ -42,6 +42,8 @@ REFUSED = [
     (self_imitation, segments_config, {}, f"'self_imitation' {GROUPS}"),
     (similar_anchors, groups_config, {}, "'similar_anchors' needs a language policy"),
     (similar_anchors, talk_config, {"threshold": 0.0}, "threshold"),
+    (skill_bank, groups_config, {}, "'skill_bank' needs a language policy"),
+    (skill_bank, talk_config, {"warning": "avoid"}, "warning='avoid': the lexicon of Frozen.*'O'"),
     (skill_teacher, groups_config, {}, "'skill_teacher' needs a language policy"),
     (success_replay, segments_config, {}, f"'success_replay' {GROUPS}"),
     (visit_counts, lake, {"buckets": 0}, "visit_counts.buckets=0"),
