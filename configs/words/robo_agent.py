@@ -47,6 +47,8 @@ def _stage(name: str) -> ml_collections.ConfigDict:
     config.learner.update(epochs=1, minibatches=1, microbatch=64, lengths=1)
     if start is not None:
         config.init_from = f"stage:{start}"
+        config.learner.update(minibatches=4, microbatch=32)
+        config.optimizer.learning_rate = 1e-3
     if name in ("bc", "dagger"):
         config.objective.policy.weight = 0.0
         config.components.dagger = section(
@@ -57,7 +59,8 @@ def _stage(name: str) -> ml_collections.ConfigDict:
         config.learner.normalize_advantage = "none"
         config.optimizer.learning_rate = 3e-3
     elif name != "grpo":
-        config.components.eipo = section(eipo, episodes=16, states=64, samples=8)
+        # About as many replies as the 64 episodes of "grpo".
+        config.components.eipo = section(eipo, episodes=16, states=32, samples=8)
         config.objective.policy = term(losses.clipped_surrogate, source="eipo")
         config.advantage = section(advantages.grpo, normalize="mean")
         config.learner.normalize_advantage = "none"

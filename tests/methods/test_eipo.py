@@ -81,14 +81,19 @@ def test_the_worked_example():
     np.testing.assert_array_equal(slope[1:], np.zeros((2, 4)))
 
 
-def by_hand(env, params, state, gamma):
-    """The expert's discounted return from a state, by a plain loop."""
+def by_hand(step, expert, state, left, gamma):
+    """The expert's discounted return from a state, by a plain loop over the steps that are left."""
     total, discount = 0.0, 1.0
-    for _ in range(int(params.max_steps_in_episode) - int(state.time)):
-        action = env.expert(state, params)
-        _, state, reward, _, _ = env.step_env(jax.random.key(0), state, action, params)
+    for _ in range(left):
+        state, reward = step(state, expert(state))
         total, discount = total + discount * float(reward), discount * gamma
     return total
+
+
+def played(env, params):
+    """(state, action) -> (state, reward), and (state) -> the expert's action."""
+    step = jax.jit(lambda state, action: env.step_env(jax.random.key(0), state, action, params))
+    return lambda state, action: step(state, action)[1:3], jax.jit(lambda s: env.expert(s, params))
 
 
 def test_the_experts_value_is_that_of_a_loop():
@@ -113,8 +118,10 @@ def test_the_experts_value_is_that_of_a_loop():
     found = value(states, running)
     # From four, three and one steps away; out of reach in three steps, and in one.
     np.testing.assert_allclose(found, [0.729, 0.81, 0, 1, 0, 0, 1], atol=2e-5)
+    step, expert = played(env, params)
     for i in range(count):
-        expected = by_hand(env, params, jax.tree.map(lambda x, i=i: x[i], states), 0.9)
+        state = jax.tree.map(lambda x, i=i: x[i], states)
+        expected = by_hand(step, expert, state, 5 - pairs[i][1], 0.9)
         np.testing.assert_allclose(found[i], expected if running[i] else 0.0, atol=2e-5)
 
 
@@ -155,33 +162,21 @@ def test_answers_are_sampled_in_states_of_the_policy(kind):
 
 
 def test_rewards_are_those_of_a_loop():
-    """Of arrays, from the observations alone: each answer is taken by hand, and so is what the
-    expert does then. The limit is far away."""
-    options = {"states": 6, "samples": 4, "gamma": 0.8}
-    config = config_of("arrays", **options)
-    config.env.max_steps_in_episode = 60
-    config.components.witness = section(own_pieces.witness)
-    experiment = build(config)
-    setup, make = own_pieces.SETUPS.pop(), experiment.components["eipo"].source.make
+    """Of arrays: each answer is taken by hand from the state, and so is what the expert does
+    then."""
+    experiment = build(config_of("arrays", states=6, samples=2, gamma=0.8))
+    hooks = experiment.components["eipo"].source.make.__self__
     params = experiment.policy.init(jax.random.key(1))
-    streams, rows = jax.jit(lambda key: make(Context(setup, (), params, key), {}))(
-        jax.random.key(3)
-    )
-    assert streams.mask.all()
-    env, env_params = next(iter(setup.envs.values()))
-    for row in range(0, 24, 3):
-        codes = np.asarray(rows.observation)[row, 0].reshape(3, 3)
-        ground = np.where(codes >= 3, codes - 3, codes).reshape(-1)
-        state = FrozenLakeState(
-            jnp.int32(0),
-            rules.pack(jnp.array(ground.reshape(3, 3) == 1)),
-            jnp.int32(int(np.flatnonzero(ground == 2)[0])),
-            jnp.int32(int(np.flatnonzero(codes.reshape(-1) >= 3)[0])),
-        )
-        action = jnp.int32(int(rows.tokens[row, 0]))
-        _, after, reward, over, _ = env.step_env(jax.random.key(0), state, action, env_params)
-        following = 0.0 if over else by_hand(env, env_params, after, 0.8)
-        expected = float(reward) + 0.8 * following - by_hand(env, env_params, state, 0.8)
+    states = jax.jit(hooks.visited)(params, jax.random.key(2))
+    streams, rows = jax.jit(hooks.answered)(params, states, jax.random.key(3))
+    assert streams.mask.all() and len(np.unique(streams.reward)) > 2
+    step, expert = played(hooks.room.world.env, hooks.room.world.params)
+    for row in range(12):
+        state = jax.tree.map(lambda x, row=row: x[row // 2], states.state)
+        left = 6 - int(state.time)
+        after, reward = step(state, rows.tokens[row, 0])
+        following = by_hand(step, expert, after, left - 1, 0.8)
+        expected = float(reward) + 0.8 * following - by_hand(step, expert, state, left, 0.8)
         np.testing.assert_allclose(streams.reward[row, 0], expected, atol=2e-5)
 
 
