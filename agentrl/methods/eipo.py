@@ -141,7 +141,7 @@ def eipo(
     gamma: float = 0.9,
 ) -> Component:
     """Source of its own name: answers of the policy in its own states, and what the environment's
-    expert loses by each (expert-informed policy optimisation, EIPO).
+    expert loses by each (EIPO, of RoboAgent).
 
     In each update the policy plays `episodes` new ones. In `states` of their turns it samples G
     answers; each takes a step from a copy of the state, and the expert plays on from where it
@@ -161,8 +161,10 @@ def eipo(
 
     A turn is judged as if the expert played on. The best that can come of it is the policy that is
     greedy for V*: an optimal expert cannot be outdone, a weak one by this single step of policy
-    improvement, while `grpo` on the episodes' own rewards has no such limit. With gamma=1 and a
-    reward at the end alone, detours cost nothing.
+    improvement, while `grpo` on the episodes' own rewards has no such limit. And a turn that
+    changes nothing costs no more than (1 - gamma) V*, every time, since the expert is believed to
+    act in the next one: where gamma is near 1, a policy that cannot tell the right action from one
+    that ends the episode learns to wait.
 
     Args:
       episodes: B, per update.
@@ -177,8 +179,8 @@ def eipo(
     References:
       RoboAgent (2026), https://arxiv.org/abs/2604.07774 (from notes; of the code only inference is
       released). There EIPO trains the scheduler of several capabilities, after SFT and DAgger
-      (`agentrl.methods.dagger`); here it is any policy. The objective there has no clip. The
-      released description has no discount that we know of; .9 is ours.
+      (`agentrl.methods.dagger`); here it is any policy. The objective there has no clip;
+      gamma=.9 is that of our notes' example, the paper's is not known to us.
     """
     path = "config.components.eipo"
     check_range(f"{path}.episodes", episodes, 1)

@@ -1,8 +1,9 @@
 """A lake in words, RoboAgent's stages: cloning or DAgger, then the expert's advantages (EIPO).
 
 RoboAgent (2026), https://arxiv.org/abs/2604.07774 (from notes; no training code). "bc" and
-"dagger" have as many labels of the expert; "eipo" and "grpo" go on from "dagger", "bc_eipo" from
-"bc". EIPO climbs what the expert who plays on would win, and cannot outdo an optimal one.
+"dagger" have as many labels of the expert; "eipo", "patient" (a discount of 0.9, not 0.5) and
+"grpo" go on from "dagger", "bc_eipo" from "bc". EIPO climbs what the expert who plays on would win,
+and cannot outdo an optimal one.
 
     python -m launchers.train --config=configs/words/robo_agent.py --workdir=runs/robo_agent
 
@@ -22,6 +23,7 @@ STAGES = {
     "bc": (400, None),
     "dagger": (400, None),
     "eipo": (100, "dagger"),
+    "patient": (100, "dagger"),
     "grpo": (100, "dagger"),
     "bc_eipo": (100, "bc"),
 }
@@ -48,7 +50,6 @@ def _stage(name: str) -> ml_collections.ConfigDict:
     if start is not None:
         config.init_from = f"stage:{start}"
         config.learner.update(minibatches=4, microbatch=32)
-        config.optimizer.learning_rate = 1e-3
     if name in ("bc", "dagger"):
         config.objective.policy.weight = 0.0
         config.components.dagger = section(
@@ -60,7 +61,8 @@ def _stage(name: str) -> ml_collections.ConfigDict:
         config.optimizer.learning_rate = 3e-3
     elif name != "grpo":
         # About as many replies as the 64 episodes of "grpo".
-        config.components.eipo = section(eipo, episodes=16, states=32, samples=8)
+        gamma = 0.9 if name == "patient" else 0.5
+        config.components.eipo = section(eipo, episodes=16, states=32, samples=8, gamma=gamma)
         config.objective.policy = term(losses.clipped_surrogate, source="eipo")
         config.advantage = section(advantages.grpo, normalize="mean")
         config.learner.normalize_advantage = "none"

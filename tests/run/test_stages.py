@@ -98,7 +98,7 @@ def test_hcsps_three_stages():
 def test_stages_of_agents_in_words():
     order = ["cold", "rejection", "rl", "scratch", "straight"]
     assert stages.check(web_dancer.get_config()) == order
-    order = ["bc", "bc_eipo", "dagger", "eipo", "grpo"]
+    order = ["bc", "bc_eipo", "dagger", "eipo", "grpo", "patient"]
     assert stages.check(robo_agent.get_config()) == order
     order = ["format", "only_task", "scratch", "step", "task"]
     assert stages.check(mobile_r1.get_config()) == order
