@@ -18,6 +18,7 @@ short hooks stand in that function itself.
   curriculum       tasks of a list drawn by the policy's success
   dagger           a teacher's labels in the states that the policy visits, of all rounds
   early_experience what other actions in an expert's states lead to, to be predicted or thought of
+  eipo             answers in the policy's own states, paid an expert's exact advantage
   epo              the history of mean entropies for `losses.epo`
   expert_iteration rounds that one policy collects and the next learns from the base (ReST)
   growing_batch    the policy's own solved episodes of all rounds, imitated (ReST)

@@ -17,7 +17,7 @@ from agentrl.config.build import build
 ELSEWHERE = {"pretrained", "qwen_household_gigpo", "small_qwen", "smollm2", "psro", "jpsro"}
 ELSEWHERE |= {"hier_search", "mobile_r1", "similar", "smollm2_stages", "volleyball_stages"}
 ELSEWHERE |= {"smollm2_program"}
-ELSEWHERE |= {"research_words", "web_dancer"}
+ELSEWHERE |= {"research_words", "robo_agent", "web_dancer"}
 
 
 def stem(name):

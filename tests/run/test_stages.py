@@ -8,7 +8,7 @@ from agentrl.config.build import build
 from agentrl.run import evaluations, loop, stages
 from configs.hierarchy import volleyball_stages
 from configs.teams import hier_search
-from configs.words import mobile_r1, similar, web_dancer
+from configs.words import mobile_r1, robo_agent, similar, web_dancer
 
 
 def three(**changes):
@@ -98,6 +98,8 @@ def test_hcsps_three_stages():
 def test_stages_of_agents_in_words():
     order = ["cold", "rejection", "rl", "scratch", "straight"]
     assert stages.check(web_dancer.get_config()) == order
+    order = ["bc", "bc_eipo", "dagger", "eipo", "grpo", "patient"]
+    assert stages.check(robo_agent.get_config()) == order
     order = ["format", "only_task", "scratch", "step", "task"]
     assert stages.check(mobile_r1.get_config()) == order
     similar_to = [f"similar_{share}" for share in (60, 80, 90, 95)]

@@ -259,6 +259,7 @@ LONG_TESTS = (
             "counts",
             "dagger",
             "discriminator",
+            "eipo",
             "ipr",
             "paprika",
             "pvp",
