@@ -34,7 +34,14 @@ def get_config(variant: str = "gtr") -> ml_collections.ConfigDict:
     starts = variant == "sft"
     config = language.config_of(
         "sft" if starts else "grpo",
-        env_section("NumberLine-v1", length=20, wording="reasoned", max_steps_in_episode=20),
+        # A reply that is no move costs what a wrong one does.
+        env_section(
+            "NumberLine-v1",
+            length=20,
+            wording="reasoned",
+            max_steps_in_episode=20,
+            illegal_reward=-1.0,
+        ),
         section(rollout.episodes, num_groups=8, group_size=8),
         section(rollout.contexts.window, history=0),
         warm_updates=40 if starts else 0,
@@ -42,6 +49,7 @@ def get_config(variant: str = "gtr") -> ml_collections.ConfigDict:
     )
     config.num_seeds = 5
     config.policy.grammar = "action"
+    config.learner.update(microbatch=64, lengths=1)
     config.expert.thoughts = True
     config.evaluation.update(every=config.updates, episodes=512)
     if starts:
