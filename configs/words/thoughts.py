@@ -18,7 +18,7 @@ from agentrl.config import check_variant, env_section, section, term
 from agentrl.methods.thought_corrections import thought_corrections
 from configs._shared import language
 
-# Options of the component, of the term that reads it, and its loss.
+# Options of the component; the loss of its targets, which "grpo" only counts; that term's options.
 ARMS = {
     "grpo": ({}, None, {}),
     "gtr": ({}, losses.thought_cloning, {}),
@@ -44,10 +44,10 @@ def get_config(variant: str = "gtr") -> ml_collections.ConfigDict:
         ),
         section(rollout.episodes, num_groups=8, group_size=8),
         section(rollout.contexts.window, history=0),
-        warm_updates=40 if starts else 0,
+        warm_updates=50 if starts else 0,
         updates=200,
     )
-    config.num_seeds = 5
+    config.num_seeds, config.log_every = 5, 10
     config.policy.grammar = "action"
     config.learner.update(microbatch=64, lengths=1)
     config.expert.thoughts = True
