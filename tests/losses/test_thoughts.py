@@ -36,7 +36,7 @@ def inputs(seed=0, spread=0.05):
 
 @pytest.mark.parametrize(("thought", "action", "both"), [(-3.2, -0.7, -2.3), (-12.0, -1.5, -7.5)])
 def test_the_worked_turn_and_its_gradient(thought, action, both):
-    """With kappa 0.5 a thought of -3.2 and an action of -0.7 count -2.3, -12 and -1.5 count -7.5."""
+    """With kappa 0.5 a thought of -3.2 and an action of -0.7 count -2.3, -12 and -1.5 -7.5."""
     logp = jnp.zeros((2, 8)).at[1, 1].set(thought).at[1, 2].set(action)
     old_logp = logp.at[1, 1].add(-0.2).at[1, 2].add(0.05)
     advantage = jnp.ones((2, 8))
