@@ -324,6 +324,13 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         ),
         "dagger/labels": ("Labels", "turns", "that the teacher has been asked for so far"),
         "dagger/rows": ("Labelled rows", "rows", "that can be drawn"),
+        "thoughts/accepted": ("Thoughts accepted", "share", "of those that the policy writes"),
+        "thoughts/hopeless": (
+            "Hopeless thoughts",
+            "share",
+            "of those that the policy writes: wrong, and not corrected",
+        ),
+        "thoughts/rows": ("Corrected thoughts", "rows", "that can be drawn"),
         "meee/confidence": ("Confidence in the models", "", "MEEE: weight of imagined turns, mean"),
         "pvp/takeovers": ("Turns of the overseer", "share", "PVP"),
         "pvp/interventions": ("Interventions", "turns", "of the overseer so far"),

@@ -79,9 +79,10 @@ def thought_cloning(logp: jax.Array, span: jax.Array, mask: jax.Array | None = N
       f32[R, L], 0 where mask is False.
 
     References:
-      GTR (2025), from notes on the paper, in which a corrector rewrites the thoughts of the
-      policy's own episodes (DAgger). Here the corrected replies are those of a source, such as the
-      expert's with config.expert.thoughts, off its own path by config.expert.noise.
+      GTR (2025), https://arxiv.org/abs/2503.08525, from notes on the paper, in which a corrector
+      rewrites the thoughts of the policy's own episodes (DAgger): component
+      `agentrl.methods.thought_corrections`. Of another source, such as the expert's with
+      config.expert.thoughts, off its own path by config.expert.noise, the thoughts are cloned, too.
     """
     return jnp.where(span == THOUGHT, -masked(mask, logp)[0], 0.0)
 

@@ -149,9 +149,9 @@ def thought_scaled_surrogate(
       ValueError: a negative kappa or bound.
 
     References:
-      GTR (2025), guided thought reinforcement, from notes on the paper and on its code, which
-      has kappa 0.5; the code itself was not read. Its corrected thoughts are
-      `losses.thought_cloning`'s.
+      GTR (2025), guided thought reinforcement, https://arxiv.org/abs/2503.08525, from notes on the
+      paper and on its code, which has kappa 0.5; the code itself was not read. Its corrected
+      thoughts are `losses.thought_cloning`'s.
     """
     check_range("thought_scaled_surrogate kappa", kappa, 0.0)
     check_bounds("thought_scaled_surrogate", clip_low, clip_high, None)

@@ -38,6 +38,7 @@ short hooks stand in that function itself.
   skills           skills from own episodes per task, by which a policy teaches itself (Skill-SD)
   stare            weights of surprising positions that follow the entropy
   success_replay   earlier successes in the place of episodes of groups that failed
+  thought_corrections a corrector of the policy's own thoughts, of all rounds (GTR)
   trees            a rollout of search trees: episodes continue from turns of earlier ones
   verifier         a validator's one token, yes or no, by cross-entropy (MARS-SQL)
   world_model      a learned environment in which the policy trains, too

@@ -48,34 +48,54 @@ class Chances(NamedTuple):
     corrects: float = 0.0
 
 
+class Correction(NamedTuple):
+    """What a corrector says of a turn, [B, 1, ...].
+
+    record: from which the row is made. right: bool, nothing is to be corrected. hopeless: bool, no
+    correction helps in this state.
+    """
+
+    record: chex.ArrayTree
+    right: jax.Array
+    hopeless: jax.Array
+
+
+# (World, View, the policy's record of the turn, the teacher's) -> Correction
+Corrector = Callable[[World, View, chex.ArrayTree, chex.ArrayTree], Correction]
+
+
 class Watched(NamedTuple):
     """Record of a watched turn, [B, 1, ...].
 
     record: from which the row is made. right: bool, what was done is what the teacher would have
-    done. led: bool, the teacher did it. score: f32, the reward of the teacher's answer.
+    done, or what a corrector accepts. led: bool, the teacher did it. score: f32, the reward of the
+    teacher's answer. hopeless: bool, see `Correction`; None without a corrector.
     """
 
     record: chex.ArrayTree
     right: jax.Array
     led: jax.Array
     score: jax.Array
+    hopeless: jax.Array | None = None
 
 
 class Lesson(NamedTuple):
-    """Watched episodes. right, led: bool[B, T]; score: f32[B, T]; see `Watched`."""
+    """Watched episodes. right, led, hopeless: bool[B, T]; score: f32[B, T]; see `Watched`."""
 
     streams: Streams
     rows: Rows
     right: jax.Array
     led: jax.Array
     score: jax.Array
+    hopeless: jax.Array | None = None
 
 
 class Classroom(NamedTuple):
     """A policy and its teacher in an environment.
 
     labels: rows hold the teacher's answers, in place of what was done. scored: answers are scored,
-    by a step of the environment. agent: of a language policy.
+    by a step of the environment. agent: of a language policy. corrects: makes labels of what both
+    have said.
     """
 
     world: World
@@ -85,6 +105,7 @@ class Classroom(NamedTuple):
     labels: bool
     scored: bool
     agent: "TextAgent | None"
+    corrects: Corrector | None = None
 
     def play(
         self, params: chex.ArrayTree, keys: jax.Array, key: jax.Array, chances: Chances
@@ -110,8 +131,8 @@ class Classroom(NamedTuple):
             final=played.final._replace(memory=(own,)),
         )
         streams, rows = pack(world.env, bound.packing, played, seating.learns)
-        right, led, score = (x[..., 0].T for x in watched)
-        return Lesson(streams, rows, right & streams.mask, led & streams.mask, score)
+        right, led, score, hopeless = jax.tree.map(lambda x: x[..., 0].T, watched)
+        return Lesson(streams, rows, right & streams.mask, led & streams.mask, score, hopeless)
 
 
 class Watch(NamedTuple):
@@ -160,7 +181,11 @@ class Watch(NamedTuple):
         if room.scored:
             score = _score(room.world, jax.random.fold_in(stray_key, 1), view, taught.action)
         record = Watched(source.record, right, leads, score)
-        return decision._replace(record=record, logp=source.logp), (own, view.acting & ~right)
+        if room.corrects is not None:
+            found = room.corrects(room.world, view, decision.record, taught.record)
+            record = Watched(found.record, found.right & view.acting, leads, score, found.hopeless)
+        decision = decision._replace(record=record, logp=source.logp)
+        return decision, (own, view.acting & ~record.right)
 
 
 def told(
@@ -261,8 +286,9 @@ def classroom(
     *,
     labels: bool,
     scored: bool = False,
+    corrects: Corrector | None = None,
 ) -> Classroom:
-    """The classroom of a run.
+    """The classroom of a run; fields as in `Classroom`.
 
     Raises:
       ValueError: several environments or agents, one in Python, segments, or a teacher that does
@@ -280,7 +306,7 @@ def classroom(
     )  # fmt: skip
     world = World(env, params)
     agent = _text_agent(setup, world, segments=labels)
-    room = Classroom(world, bound, teacher, turns, labels, scored, agent)
+    room = Classroom(world, bound, teacher, turns, labels, scored, agent, corrects)
     # A teacher that does not fit is found before anything compiles.
     teacher(bound, world)
     return room

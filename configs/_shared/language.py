@@ -75,3 +75,10 @@ def questions(state: Any, agent: jax.Array, params: Any) -> jax.Array:
     nothing = jnp.full_like(state.passages, -1)
     state = state.replace(answered=jnp.zeros_like(state.answered), passages=nothing)
     return env.view.describe(state, params)
+
+
+def out_of_time(state: Any, agent: jax.Array, params: Any) -> jax.Array:
+    """Whether the way to the target of a NumberLine-v1 is longer than the turns that are left."""
+    del agent
+    left = params.max_steps_in_episode - state.time
+    return jnp.abs(state.target - state.position) > left

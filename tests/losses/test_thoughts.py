@@ -34,15 +34,16 @@ def inputs(seed=0, spread=0.05):
     return logp + hidden, old_logp + hidden, advantage + hidden
 
 
-def test_the_worked_turn_and_its_gradient():
-    """A thought of -3.2 and an action of -0.7 count -2.3 with kappa 0.5."""
-    logp = jnp.zeros((2, 8)).at[1, 1].set(-3.2).at[1, 2].set(-0.7)
+@pytest.mark.parametrize(("thought", "action", "both"), [(-3.2, -0.7, -2.3), (-12.0, -1.5, -7.5)])
+def test_the_worked_turn_and_its_gradient(thought, action, both):
+    """With kappa 0.5 a thought of -3.2 and an action of -0.7 count -2.3, -12 and -1.5 -7.5."""
+    logp = jnp.zeros((2, 8)).at[1, 1].set(thought).at[1, 2].set(action)
     old_logp = logp.at[1, 1].add(-0.2).at[1, 2].add(0.05)
     advantage = jnp.ones((2, 8))
     value, gradient = jax.value_and_grad(
         lambda x: surrogate(x, old_logp, advantage, kappa=0.5)[1].sum()
     )(logp)
-    ratio = np.exp(-2.3 - (0.5 * -3.4 - 0.65))
+    ratio = np.exp(both - (0.5 * (thought - 0.2) + action + 0.05))
     np.testing.assert_allclose(value, -ratio, rtol=1e-6)
     np.testing.assert_allclose(
         gradient[1], [0, -0.5 * ratio, -ratio, -ratio, 0, 0, 0, 0], rtol=1e-6
