@@ -91,9 +91,9 @@ class BestFirst:
 
         sum_i log pi(reply_i | state_i) / t^alpha
 
-    over the t replies that led to it (`priority`). A search ends at its goal, at the end of a solved task, when
-    no state is open, or when its nodes are spent. Replies are to the state alone, as at the first
-    turn of an episode: that is how a prover reads a proof state.
+    over the t replies that led to it (`priority`). A search ends at its goal, at the end of a
+    solved task, when no state is open, or when its nodes are spent. Replies are to the state alone,
+    as at the first turn of an episode: that is how a prover reads a proof state.
 
     States are kept, not played again, so a path is a solution where steps draw nothing at random.
 
@@ -185,7 +185,8 @@ class BestFirst:
         steps = jnp.broadcast_to(_at(tree.steps, best)[:, None] + 1, path.shape)
         state = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), point.state)
         code, shown = (
-            code_of(self.world, state, of).reshape(*path.shape, 2) for of in ("state", "observation")
+            code_of(self.world, state, of).reshape(*path.shape, 2)
+            for of in ("state", "observation")
         )
         met = goes[:, None] & (success | jnp.all(shown == goal[:, None], axis=2))
         is_open = goes[:, None] & ~over & ~self._known(tree.code, code, first)

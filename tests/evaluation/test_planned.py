@@ -10,14 +10,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiny import talk_config
 
 import envs
+from agentrl import rollout
 from agentrl.actors.types import Actor, Decision, no_memory
+from agentrl.config import section
+from agentrl.config.build import build
 from agentrl.evaluation import play
 from agentrl.evaluation.best_first import best_first, code_of, priority
 from agentrl.evaluation.planned import expert_path, solve, solved_within
 from agentrl.rollout.types import Start
 from agentrl.rollout.unroll import fresh
+from agentrl.run.searches import SearchOptions, searches
 from envs.vector import World
 
 TASKS, NODES, LIMIT, SIZE = 24, 8, 10, 4
@@ -116,7 +121,9 @@ def test_nodes_and_ends_are_those_of_a_plain_search():
 def experts():
     """The expert's action in each cell of each lake, [tasks, cells]."""
     cells = jnp.arange(SIZE**2)
-    of_cell = jax.vmap(lambda state, cell: ENV.expert(state.replace(position=cell), PARAMS), (None, 0))
+    of_cell = jax.vmap(
+        lambda state, cell: ENV.expert(state.replace(position=cell), PARAMS), (None, 0)
+    )
     return np.asarray(jax.jit(jax.vmap(of_cell, (0, None)))(tasks()[0].state, cells))
 
 
@@ -201,12 +208,10 @@ def test_what_was_reached_is_shared_and_never_searched_again():
 
 
 def test_a_known_way_that_takes_too_long_is_not_used():
-    """The expert needs all of the limit: from a later time nothing can be expanded."""
+    """A task that one search solves, and the same one turn before the limit, side by side."""
     start, codes = tasks()
     late = Start(start.state.replace(time=start.state.time + LIMIT - 1), None)
     run = functools.partial(search(), TABLE)
-    both = jax.tree.map(lambda a, b: jnp.concatenate([a[:1], b[:1]]), start, late)
-    both = jax.tree.map(lambda x: jnp.concatenate([x] * (TASKS // 2)), both)
     task = next(i for i in range(TASKS) if plain_solve(i, NODES, 0, NODES)[0])
     both = jax.tree.map(
         lambda a, b: jnp.where(jnp.arange(TASKS) % 2, b[task], a[task]), start.state, late.state
@@ -231,5 +236,31 @@ def test_what_cannot_be_searched_is_refused():
     game, params = envs.make("TicTacToe-v1")
     with pytest.raises(ValueError, match="one agent"):
         best_first(World(game, params), by_table, nodes=2)
+    planner = expert_path(WORLD)
     with pytest.raises(ValueError, match="stride"):
-        solve(search(), *tasks(), jax.random.key(0), limit=LIMIT, nodes=2, planner=expert_path(WORLD))
+        solve(search(), *tasks(), jax.random.key(0), limit=LIMIT, nodes=2, planner=planner)
+    config = talk_config()
+    (task,) = build(config).tasks.values()
+    with pytest.raises(ValueError, match="remembers its earlier turns"):
+        searches(config, task, SearchOptions())
+
+
+def test_a_policy_in_words_searches_by_its_commands():
+    """One expansion of 8 replies, for the cell that the expert enters."""
+    config = talk_config(warm_start__updates=0, policy__constrained=True)
+    config.env.slippery = False
+    config.context = section(rollout.contexts.window, history=0)
+    experiment = build(config)
+    (task,) = experiment.tasks.values()
+    found_by = searches(config, task, SearchOptions(nodes=4, width=8, per_subgoal=1))
+    start = fresh(World(task.env, task.env_params), play.task_keys(0, TASKS))
+    start = start._replace(observation=None)
+    path, turns = found_by.planner(start)
+    params = experiment.policy.init(jax.random.key(0))
+    budget = np.ones(TASKS, np.int32)
+    found = jax.device_get(found_by.part(params, start, path[0], budget, jax.random.key(1)))
+    assert found.reached.mean() > 0.5 and (found.nodes == 1).all()
+    np.testing.assert_array_equal(found.code, found_by.codes(found.point.state))
+    np.testing.assert_array_equal(found.success, found.reached & (np.asarray(turns) == 1))
+    np.testing.assert_array_equal(found.steps, found.reached)
+    np.testing.assert_array_equal(found.point.state.time, found.reached)
