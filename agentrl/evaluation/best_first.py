@@ -245,6 +245,7 @@ def _at(x: jax.Array, slot: jax.Array) -> jax.Array:
 def _kept(notes: chex.ArrayTree, turn: Turn) -> tuple[chex.ArrayTree, chex.ArrayTree]:
     """For `unroll`: what a search reads of a turn, [B] each."""
     outcome = turn.outcome
+    assert turn.decision.logp is not None  # it is a policy's
     over = outcome.terminated | outcome.truncated
     return notes, (turn.decision.logp[:, 0], outcome.success[:, 0], over)
 

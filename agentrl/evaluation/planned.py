@@ -20,7 +20,9 @@ from agentrl.rollout.types import Start, Turn
 from agentrl.rollout.unroll import unroll
 from envs.vector import World
 
-Search = Callable[[Start, jax.Array, jax.Array, jax.Array], Found]
+# (points, goals u32[B, 2], budgets i32[B], key) -> what was found, see `BestFirst`.
+Search = Callable[..., Found]
+# (points) -> (fingerprints of observations u32[T, B, 2], turns i32[B]), see `ExpertPath`.
 Planner = Callable[[Start], tuple[jax.Array, jax.Array]]
 # The goal that only a solved task reaches, `BestFirst`.
 _END = bytes(8)
@@ -108,14 +110,15 @@ class _Work:
         without = [task for task in going if not self.plan[task]]
         if not without:
             return
-        shown, number = ((), np.zeros(len(self.code), int))
-        if planner is not None:
-            shown, number = map(np.asarray, planner(self.point))
+        self.plans[without] += 1
         for task in without:
-            stride = self.stride[task]
-            turns = range(stride, number[task], stride) if stride else ()
+            self.plan[task] = [_END]
+        if planner is None:
+            return
+        shown, number = map(np.asarray, planner(self.point))
+        for task in without:
+            turns = range(self.stride[task], number[task], self.stride[task])
             self.plan[task] = [shown[turn - 1][task].tobytes() for turn in turns] + [_END]
-            self.plans[task] += 1
 
     def share(self, task: int) -> None:
         """Goes on from known states as far as they lead, within the environment's limit."""

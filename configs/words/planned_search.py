@@ -6,7 +6,8 @@ updates of SFT, which reads the present observation alone; subgoals are what the
     python -m launchers.train --config=configs/words/planned_search.py --workdir=runs/planned
     python -m launchers.evaluate --workdir=runs/planned --episodes=256 --search=nodes=128
 
-Not run yet (README.md).
+A trial, two seeds, of 64 chains solved with 256 replies each: planner 0.96, search 0.47, sampling
+0.07 (README.md); five seeds were not run yet.
 """
 
 import ml_collections
