@@ -47,7 +47,13 @@ _ATTEMPTS = flags.DEFINE_integer(
     lower_bound=1,
     upper_bound=1024,
 )
+_SEARCH = flags.DEFINE_list(
+    "search", [], "KEY=VALUE of a search for solutions: nodes, width, power, per_subgoal, stride."
+)
 _EXPERT = flags.DEFINE_bool("expert", True, "Play the environment's expert too, for the regret.")
+
+# Means of the table of --search.
+_TOOK = ("replies", "plans", "shared")
 
 
 def main(argv: list[str]) -> None:
@@ -75,11 +81,14 @@ def main(argv: list[str]) -> None:
         if _POLICY.value:
             tasks = restored.acting(run, _POLICY.value)
         _check_turns(tasks)
+        searches = {name: _searches(run, task) for name, task in tasks.items()}
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         cli.fail(error)
     try:
         for name, task in tasks.items():
             _evaluate(workdir, run, name, task)
+            if searches[name] is not None:
+                _print_search(run, searches[name])
     except (HostError, ValueError, OSError) as error:
         cli.fail(error)
 
@@ -175,6 +184,40 @@ def _print_attempts(run: Any, task: Any, keys: Any) -> None:
     print(f"{'attempts':10}{'all right (pass^k)':>28}{'any right':>28}")
     for k in range(1, _ATTEMPTS.value + 1):
         print(f"{k:<10}{all_of(right, k).mean():28.3f}{any_of(right, k).mean():28.3f}")
+
+
+def _searches(run: Any, task: Any) -> Any:
+    """The searches of --search, None without. ValueError where the task cannot be searched."""
+    if not _SEARCH.value:
+        return None
+    from agentrl.run.searches import search_options, searches
+
+    return searches(run.config, task, search_options(_SEARCH.value))
+
+
+def _print_search(run: Any, searches: Any) -> None:
+    """What sampling, a search and a planner solve with the same number of replies, by seed."""
+    import jax
+    import numpy as np
+
+    from agentrl.evaluation import play
+
+    keys, key = play.task_keys(_SEED.value, _EPISODES.value), jax.random.key(_SEED.value + 1)
+    found = []
+    for seed in range(run.config.num_seeds):
+        params = jax.tree.map(lambda x, i=seed: x[i], run.state.params)
+        found.append(searches.ways(params, keys, key, _GREEDY.value))
+    budgets = sorted({max(searches.replies // part, 1) for part in (8, 4, 2, 1)})
+    heads = [f"solved in {budget}" for budget in budgets]
+    print(f"replies of the policy per task; {searches.options}")
+    print(f"{'':10}" + "".join(f"{x:>16}" for x in (*heads, "replies", "plans", "shared")))
+    for name in found[0]:
+        ways = [one[name] for one in found]
+        shares = [np.mean([way.within(budget) for way in ways]) for budget in budgets]
+        took = [np.mean([getattr(way, part) for way in ways]) for part in _TOOK]
+        each = " ".join(f"{way.solved.mean():.3f}" for way in ways)
+        numbers = [*(f"{x:.3f}" for x in shares), *(f"{x:.1f}" for x in took)]
+        print(f"{name:10}" + "".join(f"{x:>16}" for x in numbers) + f"   {each}")
 
 
 def _seeds(config: Any) -> list[int]:

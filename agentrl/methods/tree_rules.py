@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_choice, check_range
+from agentrl.evaluation.best_first import priority
 from agentrl.methods.tree_values import TreeValues
 
 
@@ -105,7 +106,7 @@ def best_first(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array,
     https://arxiv.org/abs/2502.03438); 0 at the root."""
     del key
     turn = jnp.arange(tree.acted.shape[1])
-    return _of_open(tree, options, tree.path / jnp.maximum(turn, 1) ** options.power)
+    return _of_open(tree, options, priority(tree.path, turn, options.power))
 
 
 def best_value(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:

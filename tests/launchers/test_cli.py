@@ -129,6 +129,19 @@ def test_evaluate_several_attempts(run):
     assert every[0] >= every[1] >= every[2] and some[0] <= some[1] <= some[2]
 
 
+def test_evaluate_with_searches(run):
+    flags = [f"--workdir={run}", "--episodes=8", "--noexpert"]
+    refused(call_here("evaluate", *flags, "--search=node=4"), "did you mean 'nodes'")
+    refused(call_here("evaluate", *flags, "--search=nodes=many"), "expected a number")
+    done = call_here("evaluate", *flags, "--search=nodes=4,width=2,per_subgoal=2,stride=2")
+    assert done.returncode == 0, done.stderr
+    told = {x.split()[0]: x.split()[1:] for x in done.stdout.splitlines()[-3:]}
+    assert set(told) == {"sampling", "search", "planner"}
+    for one, two, four, eight, replies, _, _, seed in told.values():
+        assert float(one) <= float(two) <= float(four) <= float(eight) == float(seed)
+        assert 0 <= float(replies) <= 8
+
+
 def test_evaluate_a_policy_that_acts_otherwise(run):
     flags = [f"--workdir={run}", "--episodes=8", "--noexpert"]
     refused(call_here("evaluate", *flags, "--policy=activaton=1"), "did you mean 'activation'")
