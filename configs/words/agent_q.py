@@ -9,7 +9,7 @@ an SFT policy; the KV cache of an episode's end serves all forks from it.
 
 Three seeds, two busy CPU cores: 5 to 7 minutes. Success at 90,000 sampled tokens: after SFT 0.215,
 GRPO 0.229, Agent Q 0.215, DPO 0.147: 80 updates at this rate are too few for any (README.md).
-"tree_grpo", five seeds at 1e-3: 0.203 after 80 updates.
+"tree_grpo", five seeds at 1e-3: 0.203 after 80 updates. "refuel" is REFUEL's regression.
 """
 
 import ml_collections
@@ -21,7 +21,7 @@ from agentrl.methods.siblings import own_turns, siblings
 from agentrl.methods.trees import trees
 from configs._shared import language
 
-VARIANTS = ("agent_q", "dpo", "tree_grpo", "grpo", "sft")
+VARIANTS = ("agent_q", "refuel", "dpo", "tree_grpo", "grpo", "sft")
 
 
 def get_config(variant: str = "agent_q") -> ml_collections.ConfigDict:
@@ -49,6 +49,12 @@ def get_config(variant: str = "agent_q") -> ml_collections.ConfigDict:
         config.components.siblings = section(siblings)
         config.objective.policy.weight = 0.0
         config.objective.dpo = term(losses.behaviour_dpo, source="siblings")
+    if variant == "refuel":
+        # Two episodes of a task that part at any turn, and as many episodes.
+        config.rollout = section(trees, num_groups=64, group_size=2, rule="uniform")
+        config.components.siblings = section(siblings, pairs=1, ties=True)
+        config.objective.policy.weight = 0.0
+        config.objective.dpo = term(losses.refuel, source="siblings")
     if variant == "dpo":
         config.components.pairs = section(pairs)
         config.objective.policy.weight = 0.0
