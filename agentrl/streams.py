@@ -109,7 +109,8 @@ FILLED_BY: dict[str, str] = {
     "SocialDeduction-v1",
     "answer_logits": "a policy that can be asked what it believes (config.policy.answers), as in "
     "SocialDeduction-v1",
-    "observed": "component agentrl.methods.observed.observed",
+    "observed": "component agentrl.methods.observed.observed, or (of its own source) "
+    "agentrl.methods.early_experience.early_experience",
     "asked": "config.rollout.question, in matches of a game that asks about beliefs, such as "
     "SocialDeduction-v1",
     "lots": "component agentrl.methods.lots.lots",

@@ -109,12 +109,12 @@ def turn_texts(run: Any, streams: Any, rows: Any) -> Any:
     from agentrl.evaluation.transcripts import find_turn
     from agentrl.policies.codec import decode
 
-    policy, rows = run.experiment.policy, jax.device_get(rows)
-    if policy.reads_text:
+    codec, rows = run.experiment.policy.codec, jax.device_get(rows)
+    if codec is not None:
 
         def reply(stream, turn):
             row, _, written = find_turn(rows, stream, turn)
-            return decode(policy.codec, rows.tokens[row][written]).strip()
+            return decode(codec, rows.tokens[row][written]).strip()
 
         return reply
     actions = per_turn(rows.tokens, rows, np.asarray(streams.mask).shape)

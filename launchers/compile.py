@@ -79,7 +79,7 @@ def measure(
     from agentrl.run.programs import compile_programs
 
     bound = build(config)
-    if bound.env.in_python:
+    if not bound.rollout.runner.traced:
         raise ValueError(
             f"config.rollout.name={config.rollout.name!r} collects in Python: there is no "
             "program to compile"

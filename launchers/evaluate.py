@@ -96,7 +96,7 @@ def _evaluate(workdir: pathlib.Path, run: Any, name: str, task: Any) -> None:
     rows = _rows(run, task, keys, opponent, side)
     expert = dict(rows).get("expert")
     against = ""
-    if task.env.in_python:
+    if not task.rollout.runner.traced:
         against = ", against itself" if task.rollout.roles > 1 else ""
     elif opponent is not None:
         seats = f"all seats of the {side}" if side else "seats in turn"
@@ -210,8 +210,8 @@ def _rows(run: Any, task: Any, keys: Any, opponent: Any, side: Any) -> list[tupl
         (f"seed {seed}", jax.tree.map(lambda x, i=i: x[i], per_seed))
         for i, seed in enumerate(_seeds(run.config))
     ]
-    # An environment in Python has no scripted players: games are self-play.
-    if task.env.in_python:
+    # Scripted players act in programs alone: games of an environment in Python are self-play.
+    if not task.rollout.runner.traced:
         return rows
     rows.append(("random", outcomes(random_actor(env))))
     if _EXPERT.value:

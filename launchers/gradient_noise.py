@@ -94,11 +94,9 @@ def _of_updates(run: Any, estimators: dict[str, Any]) -> list[list[str]]:
 def _of_episodes(run: Any) -> list[list[str]]:
     from agentrl.run.gradient_noise import measure, ways
 
-    policy = run.experiment.policy
-    if policy.reads_text:
-        single = run.config.context.name.endswith("window")
-    else:
-        single = policy.memory(1) is None
+    # A policy over arrays has no context.
+    alone = run.config.context.name.endswith(("window", "none"))
+    single = alone and run.experiment.policy.memory(1) is None
     by_run = ways(run)
     if not (single and by_run):
         cli.fail(

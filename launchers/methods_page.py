@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from launchers import presets
+from launchers.comparison import rows, suites
 
 ROOT = pathlib.Path(__file__).parents[1]
 INTRODUCTION = """# Methods
 
-Made by `python -m launchers.pages` from docstrings, declarations and configs; a test keeps it so. Each line: what it is and its first equation; the arrays that it needs (what fills them is in [README.md](README.md)), and what it assumes of streams; the paper; a preset in which it runs and whose result is stated, with a link to what it shows; the configs that use it. Where a function differs from its paper or its code, its docstring says so. Milliseconds per call: `python -m launchers.benchmark --suite=credit`.
+Made by `python -m launchers.pages` from docstrings, declarations and configs; a test keeps it so. Each line: what it is and its first equation; the arrays that it needs (what fills them is in [README.md](README.md)), and what it assumes of streams; the paper; a preset in which it runs and whose result is stated, with a link to what it shows (of functions that no finding is about, to the table of a [comparison](../configs/comparison/README.md), where WORLD is any of its worlds); the configs that use it. Where a function differs from its paper or its code, its docstring says so. Milliseconds per call: `python -m launchers.benchmark --suite=credit`.
 """  # noqa: E501
 # First parameters that make a function an estimator, a filter or a term.
 CREDITED = {"reward", "mask", "loss_mask", "advantage", "valid", "well_formed", "cost", "score"}
@@ -140,24 +141,56 @@ def _used() -> dict[str, list[str]]:
     return found
 
 
+# By function: (not named after it, share of its file's presets in which it runs, link).
+_Shown = dict[str, list[tuple[bool, float, str]]]
+# By variant of a file, of those that have results: the names in its config, and a link to them.
+_Presets = dict[str, tuple[set[str], str]]
+
+
 @functools.cache
 def _shown() -> dict[str, str]:
     """{function: a link to what a preset shows in which it runs}: one that is named after it or,
-    where there is none, of the file in which the fewest presets run it."""
-    runs: dict[str, list[tuple[bool, float, str]]] = {}
+    where there is none, of the file in which the fewest presets run it. Of those that no finding
+    is about, to the table of a comparison."""
+    found: _Shown = {}
     for folder in presets.folders():
-        rows = [row for row in presets.read(folder) if not row.missing]
-        named = {row.preset: _named(folder.name, row.preset) for row in rows}
-        for row in rows:
+        files: dict[str, _Presets] = {}
+        for row in presets.read(folder):
             file, _, variant = row.preset.partition(":")
-            siblings = [
-                names for preset, names in named.items() if preset.partition(":")[0] == file
-            ]
-            link = f"[`{row.preset}`](../configs/{folder.name}/README.md#{row.section})"
-            for name in named[row.preset]:
-                share = sum(name in names for names in siblings) / len(siblings)
-                runs.setdefault(name, []).append((name != variant, share, link))
-    return {name: min(found, key=lambda one: one[:2])[-1] for name, found in runs.items()}
+            known = files.setdefault(file, {})
+            if not row.missing and variant not in known:
+                link = f"[`{row.preset}`](../configs/{folder.name}/README.md#{row.section})"
+                known[variant] = _named(folder.name, row.preset), link
+        for shown in files.values():
+            _add(found, shown)
+    compared: _Shown = {}
+    for suite in suites.SUITES:
+        _add(compared, _compared(suite))
+    return {
+        name: min(links, key=lambda one: one[:2])[-1] for name, links in (compared | found).items()
+    }
+
+
+def _add(found: _Shown, shown: _Presets) -> None:
+    """Adds the presets of a file."""
+    for variant, (names, link) in shown.items():
+        for name in names:
+            share = sum(name in others for others, _ in shown.values()) / len(shown)
+            found.setdefault(name, []).append((name != variant, share, link))
+
+
+def _compared(suite: str) -> _Presets:
+    """The methods of a suite that have stored results, with links to its tables."""
+    worlds: dict[str, set[str]] = {}
+    for row in rows.read(suites.packaged(suite)):
+        worlds.setdefault(row.method, set()).add(row.world)
+    found: _Presets = {}
+    for method, known in worlds.items():
+        names = _named("comparison", f"{suite}.py:{min(known)},{method}")
+        world = "WORLD" if len(known) > 1 else min(known)
+        link = f"[`{suite}.py:{world},{method}`](../configs/comparison/{suite}.md)"
+        found[method] = names, link
+    return found
 
 
 def _named(folder: str, preset: str) -> set[str]:

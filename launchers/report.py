@@ -189,9 +189,10 @@ def _episodes(run, state, batch):
     (streams, rows, credit), experiment, options = batch[:3], run.experiment, run.config.rollout
     tasks, estimator = tuple(experiment.tasks), run.config.advantage.name.rpartition(".")[2]
     replaced = tuple(options.get(name, ()) for name in ("partners", "replacements"))
-    if experiment.policy.reads_text:
+    codec = experiment.policy.codec
+    if codec is not None:
         return transcripts.section(
-            experiment.policy.codec,
+            codec,
             streams,
             rows,
             np.asarray(credit.advantage.values),

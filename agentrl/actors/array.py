@@ -51,58 +51,81 @@ def array_actor(
     asks: the record includes which agents the `world` asks the belief question; believes: also the
       probability that the policy gives to the true answer.
     """
-    remembers, masks = policy.memory(1) is not None, mask_illegal and policy.head.discrete
-
-    def init(batch, agents):
-        memory = policy.memory(batch * agents)
-        return jax.tree.map(lambda x: x.reshape(batch, agents, *x.shape[1:]), memory)
-
-    def act(params, memory, view: View, key):
-        shape = view.agent.shape
-        observation, before = flat(view.observation), flat(memory)
-        legal = flat(view.legal) if masks else None
-        outputs, value, after = policy.step(params, before, observation, flat(view.agent))
-        head = policy.head
-        action = head.best(outputs, legal) if greedy else head.draw(outputs, legal, key)
-
-        def apart(x):
-            return x.reshape(*shape, *x.shape[1:])
-
-        if not records:
-            return Decision(apart(action)), jax.tree.map(apart, after)
-        logp = head.log_prob(outputs, legal, action)
-        action = apart(action)
-        record = ArrayRecord(view.observation, view.legal if masks else None, action)
-        if asks:
-            record = record._replace(**_beliefs(params, before, view))
-        seen = _anchor(view, anchor, world)
-        decision = Decision(action, apart(logp), apart(value), record, seen)
-        return decision, jax.tree.map(apart, after)
-
-    def _beliefs(params, memory, view):
-        asked, answer = world.vmap(world.env.belief_question)(view.state)
-        answer, belief = jnp.broadcast_to(answer[:, None], asked.shape), None
-        if believes:
-            seen = jax.tree.map(lambda x: x[:, None], flat(view.observation))
-            start = jnp.zeros((asked.size, 1), bool)
-            logits = policy.answer(params, memory, seen, start)[:, 0]
-            logits = logits.reshape(*asked.shape, -1)
-            belief = jnp.exp(losses.categorical_log_prob(logits, answer))
-        return {"asked": asked, "answer": answer, "belief": belief}
-
-    def value(params, memory, view: View):
-        _, value, _ = policy.step(params, flat(memory), flat(view.observation), flat(view.agent))
-        return value.reshape(view.agent.shape)
-
+    remembers = policy.memory(1) is not None
+    own = _ArrayActor(
+        policy=policy,
+        greedy=greedy,
+        masks=mask_illegal and policy.head.discrete,
+        records=records,
+        anchor=anchor,
+        world=world,
+        asks=asks,
+        believes=believes,
+    )
     return Actor(
-        init,
-        act,
+        own.init,
+        own.act,
         params,
         remembers=remembers,
         follows=remembers,
         draws=not greedy,
-        value=value if policy.has_critic else None,
+        value=own.value if policy.has_critic else None,
     )
+
+
+class _ArrayActor(NamedTuple):
+    """The options of `array_actor`. masks: it chooses among legal actions only."""
+
+    policy: Policy
+    greedy: bool
+    masks: bool
+    records: bool
+    anchor: str | None
+    world: World | None
+    asks: bool
+    believes: bool
+
+    def init(self, batch, agents):
+        memory = self.policy.memory(batch * agents)
+        return jax.tree.map(lambda x: x.reshape(batch, agents, *x.shape[1:]), memory)
+
+    def act(self, params, memory, view: View, key):
+        shape, head = view.agent.shape, self.policy.head
+        observation, before = flat(view.observation), flat(memory)
+        legal = flat(view.legal) if self.masks else None
+        outputs, value, after = self.policy.step(params, before, observation, flat(view.agent))
+        action = head.best(outputs, legal) if self.greedy else head.draw(outputs, legal, key)
+
+        def apart(x):
+            return x.reshape(*shape, *x.shape[1:])
+
+        if not self.records:
+            return Decision(apart(action)), jax.tree.map(apart, after)
+        logp = head.log_prob(outputs, legal, action)
+        action = apart(action)
+        record = ArrayRecord(view.observation, view.legal if self.masks else None, action)
+        if self.asks:
+            record = record._replace(**self.beliefs(params, before, view))
+        seen = _anchor(view, self.anchor, self.world)
+        decision = Decision(action, apart(logp), apart(value), record, seen)
+        return decision, jax.tree.map(apart, after)
+
+    def beliefs(self, params, memory, view):
+        """What agents are asked and believe: fields of `ArrayRecord`."""
+        asked, answer = self.world.vmap(self.world.env.belief_question)(view.state)
+        answer, belief = jnp.broadcast_to(answer[:, None], asked.shape), None
+        if self.believes:
+            seen = jax.tree.map(lambda x: x[:, None], flat(view.observation))
+            start = jnp.zeros((asked.size, 1), bool)
+            logits = self.policy.answer(params, memory, seen, start)[:, 0]
+            logits = logits.reshape(*asked.shape, -1)
+            belief = jnp.exp(losses.categorical_log_prob(logits, answer))
+        return {"asked": asked, "answer": answer, "belief": belief}
+
+    def value(self, params, memory, view: View):
+        before, observation = flat(memory), flat(view.observation)
+        _, value, _ = self.policy.step(params, before, observation, flat(view.agent))
+        return value.reshape(view.agent.shape)
 
 
 def _anchor(view: View, anchor: str | None, world: World | None) -> jax.Array | None:

@@ -1,6 +1,7 @@
 """Constrained decoding: only tokens that continue a legal command, or one of a behaviour's."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import chex
@@ -8,10 +9,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl.actors.types import flat
 from agentrl.policies import codec as codecs
 from agentrl.policies.generation import Constraint
 from agentrl.policies.language import LanguagePolicy
 from envs.vector import World
+
+
+def of_agents(
+    world: World, function: Callable, state: chex.ArrayTree, agent: jax.Array, *more: chex.ArrayTree
+) -> chex.ArrayTree:
+    """function(state, agent, params, *more) of agents i32[B, S] of states [B, ...]: [B * S, ...].
+
+    more: [B, S, ...].
+    """
+
+    def of_state(state, agent, more, params):
+        return jax.vmap(lambda agent, more: function(state, agent, params, *more))(agent, more)
+
+    return flat(world.vmap(of_state)(state, agent, more))
 
 
 def command_constraint(
@@ -33,10 +49,7 @@ def command_constraint(
         said = codecs.replies(policy.codec, policy.grammar, commands, size)
         return said.tokens, env.legal_as(state, agent, params) & ~said.cut
 
-    each = jax.vmap(one, in_axes=(None, 0, None))
-    tokens, alive = jax.tree.map(
-        lambda x: x.reshape(-1, *x.shape[2:]), world.vmap(each)(state, agent)
-    )
+    tokens, alive = of_agents(world, one, state, agent)
     batch, count = alive.shape
     row = jnp.arange(batch)[:, None]
 
@@ -184,10 +197,7 @@ def behaviour_constraint(
         said = codecs.replies(policy.codec, bare, commands, size)
         return said.tokens, said.length, ~said.cut, env.legal_as(state, agent, params)
 
-    each = jax.vmap(one, in_axes=(None, 0, None))
-    tokens, length, whole, legal = jax.tree.map(
-        lambda x: x.reshape(-1, *x.shape[2:]), world.vmap(each)(state, agent)
-    )
+    tokens, length, whole, legal = of_agents(world, one, state, agent)
     may = allowed & whole[:, None]
     if policy.constrained:
         both = may & legal[:, None]

@@ -269,14 +269,13 @@ class TextAgent:
         values = decoder.values(params, self.policy.config, last)[..., 0]
         return self._own(view, shown, values)
 
-    def prompt(self, memory: Memory, view: View) -> Composed:
+    def prompt(self, memory: Memory, view: View, size: int | None = None) -> Composed:
         """What the agents of a view read before their next reply, [B, S, ...], unless they
-        summarize it first."""
+        summarize it first; up to `size` tokens, by default those that leave room for a reply."""
+        size = self.prompt_tokens if size is None else size
         shown, lane, observed = self._seen(memory, view)
         memory, turn = self._observed(memory, lane, observed)
-        return self._own(
-            view, shown, self.layout.prompt(memory.transcript, lane, turn, self.prompt_tokens)
-        )
+        return self._own(view, shown, self.layout.prompt(memory.transcript, lane, turn, size))
 
     def _reply(
         self, params, memory, lane, active, observed, key, greedy, constraint, expert, given

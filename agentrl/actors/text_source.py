@@ -3,15 +3,12 @@
 Letters: as in `agentrl.actors.text_agent`.
 """
 
-from collections.abc import Callable
-
-import chex
 import jax
 import jax.numpy as jnp
 
 import envs
 from agentrl.actors.behaviour import Behaviour
-from agentrl.actors.constraint import behaviour_constraint, command_constraint
+from agentrl.actors.constraint import behaviour_constraint, command_constraint, of_agents
 from agentrl.actors.contexts import Context
 from agentrl.actors.injection import injection, spliced
 from agentrl.actors.records import Memory, ObservationTokens
@@ -83,7 +80,7 @@ def _source(
             speaker = env.speaker(state, params) if env.speakers > 1 else None
             return ObservationTokens(*seen, fingerprint, speaker)
 
-        return _each(world, one, view, turn)
+        return of_agents(world, one, view.state, view.agent, turn)
 
     def understand(view: View, text: jax.Array, length: jax.Array) -> Understood:
         def one(state, agent, params, text, length):
@@ -91,7 +88,9 @@ def _source(
             return parse(policy.grammar, env.view, slots, text, length)
 
         shape = view.agent.shape
-        parsed = _each(world, one, view, text.reshape(*shape, -1), length.reshape(shape))
+        parsed = of_agents(
+            world, one, view.state, view.agent, text.reshape(*shape, -1), length.reshape(shape)
+        )
         actions = parsed.actions
         actions = actions[:, 0] if policy.grammar.max_actions == 1 else actions
         return Understood(actions, parsed.valid_format, parsed.known)
@@ -159,7 +158,7 @@ def commanded(
     def one(state, seat, params, action):
         return _written(agent, world.env.commands_as(state, seat, params)[action])
 
-    said = _given(_each(world, one, shown, chosen))
+    said = unsampled(of_agents(world, one, shown.state, shown.agent, chosen))
     return agent.act(None, memory, view, jax.random.key(0), expert=said)
 
 
@@ -169,17 +168,7 @@ def commands(agent: TextAgent, world: World, view: View) -> codecs.Tokens:
     def one(state, seat, params):
         return _written(agent, world.env.commands_as(state, seat, params))
 
-    return _each(world, one, view._replace(agent=view.agent[:, :1]))
-
-
-def _each(world: World, function: Callable, view: View, *more: chex.ArrayTree) -> chex.ArrayTree:
-    """function(state, agent, params, *more) of each agent of a view, [B * S, ...]."""
-
-    def of_state(state, agent, more, params):
-        return jax.vmap(lambda agent, more: function(state, agent, params, *more))(agent, more)
-
-    out = world.vmap(of_state)(view.state, view.agent, more)
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), out)
+    return of_agents(world, one, view.state, view.agent[:, :1])
 
 
 def _written(agent: TextAgent, commands: jax.Array) -> codecs.Tokens:
@@ -187,7 +176,7 @@ def _written(agent: TextAgent, commands: jax.Array) -> codecs.Tokens:
     return codecs.replies(policy.codec, policy.grammar, commands, size)
 
 
-def _given(said: codecs.Tokens) -> Generated:
+def unsampled(said: codecs.Tokens) -> Generated:
     """Replies [n, G] that nobody sampled."""
     nothing = jnp.zeros(said.tokens.shape)
     return Generated(said.tokens, nothing, nothing, said.length, ~said.cut, None, None, None)
@@ -284,16 +273,16 @@ def _expert_reply(agent: TextAgent, world: World, view: View, thoughts: bool) ->
             policy.codec, policy.grammar, command, size, thoughts=thoughts, thought=thought
         )
 
-    said = _each(world, one, view)
+    said = of_agents(world, one, view.state, view.agent)
     length = jnp.minimum(said.length, room)
-    return _given(codecs.Tokens(said.tokens[:, :room], length, said.length > room))
+    return unsampled(codecs.Tokens(said.tokens[:, :room], length, said.length > room))
 
 
 def _strayed(
     world: World, view: View, action: jax.Array, key: jax.Array, noise: float
 ) -> jax.Array:
     """Commands i32[B, S] or i32[B, S, M], with this chance a random legal action alone instead."""
-    legal = _each(world, world.env.legal_as, view)
+    legal = of_agents(world, world.env.legal_as, view.state, view.agent)
     choose_key, chance_key = jax.random.split(key)
     other = jax.random.categorical(choose_key, jnp.where(legal, 0.0, -jnp.inf))
     actions = action.reshape(other.shape[0], -1)

@@ -70,14 +70,6 @@ def check_variant(variant: str, variants: typing.Iterable[str]) -> None:
         )
 
 
-def _is_found(package: str) -> bool:
-    """Whether another process can import it, too: the module of a config file is in this one only.
-
-    Asks all finders: an editable installation has one of its own.
-    """
-    return any(finder.find_spec(package, None) is not None for finder in sys.meta_path)
-
-
 def path_of(function: Callable) -> str:
     """The shortest dotted path under which a function can be imported.
 
@@ -91,7 +83,10 @@ def path_of(function: Callable) -> str:
             found = getattr(importlib.import_module(module), function.__qualname__, None)
         except ImportError:
             continue
-        if found is function and _is_found(parts[0]):
+        # Another process has to find it, too: the module of a config file is in this one only. All
+        # finders are asked: an editable installation has one of its own.
+        there = (finder.find_spec(parts[0], None) for finder in sys.meta_path)
+        if found is function and any(spec is not None for spec in there):
             return f"{module}.{function.__qualname__}"
     raise ValueError(
         f"{function.__module__}.{function.__qualname__} cannot be imported by that name: define it "

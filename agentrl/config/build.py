@@ -1,6 +1,7 @@
 """A config, bound to functions: the experiment that a run executes."""
 
-from collections.abc import Callable, Iterable, Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import chex
@@ -19,10 +20,9 @@ from agentrl.config.trajectories import writing_of
 from agentrl.learner.component import Component, InitInputs, Setup
 from agentrl.learner.components.population import Selection
 from agentrl.learner.learner import Learner
-from agentrl.learner.objective import Term
 from agentrl.learner.optimizer import check_options
 from agentrl.learner.state import TrainState
-from agentrl.learner.train_step import Phase, make_batches, make_train
+from agentrl.learner.train_step import Phase, make_train, next_batches
 from agentrl.learner.update import Batch
 from agentrl.policies.scoring import split
 from agentrl.rollout import Rollout, several
@@ -63,7 +63,7 @@ class Experiment(NamedTuple):
         zero = jnp.zeros((), jnp.int32)
         return TrainState(
             params=params,
-            opt_state=_opt_state(self.phases[0][0].learner, trained),
+            opt_state=self.phases[0][0].learner.optimizer.transform().init(trained),
             rollout=self.rollout.init(rollout_key),
             key=key,
             update=zero,
@@ -77,7 +77,7 @@ class Experiment(NamedTuple):
         start = InitInputs(trained, carry_key, jnp.zeros((), jnp.int32), state.update)
         again = {name: part for name, part in self.components.items() if part.restarts}
         return state.replace(
-            opt_state=_opt_state(self.phases[-1][0].learner, trained),
+            opt_state=self.phases[-1][0].learner.optimizer.transform().init(trained),
             key=key,
             carry=state.carry | _carry(again, start),
         )
@@ -159,7 +159,7 @@ def build(config: ml_collections.ConfigDict) -> Experiment:
         components=components,
         selection=selection,
         phases=tuple((phase, make_train(setup, phase)) for phase in phases),
-        batches=make_batches(setup, phases[-1]),
+        batches=functools.partial(next_batches, setup, phases[-1]),
     )
     requirements.check_traced(config, experiment)
     writing_of(config, experiment)
@@ -193,7 +193,13 @@ def _phases(
             if not warm or component.in_warm_start
         }
         sources = _in_order({term.source for term in here.values()}, components)
-        credited = _credited(config, here.values(), warm)
+        # Of those that terms read it of, and of what filters choose from.
+        filtered = {"rollout"} if config.filters and not warm else set()
+        credited = frozenset(
+            term.source
+            for term in here.values()
+            if term.reads & {"advantage", "target"} or term.source in filtered
+        )
         phase = Phase(
             name=name,
             first=span[0],
@@ -215,23 +221,6 @@ def _phases(
         )
         phases.append(phase)
     return phases
-
-
-def _opt_state(learner: Learner, trained: chex.ArrayTree) -> chex.ArrayTree:
-    return learner.optimizer.transform().init(trained)
-
-
-def _credited(
-    config: ml_collections.ConfigDict, terms: Iterable[Term], supervised: bool
-) -> frozenset[str]:
-    """The sources that credit is given to: those of terms that read it, and what filters choose
-    from."""
-    filtered = {"rollout"} if config.filters and not supervised else set()
-    return frozenset(
-        term.source
-        for term in terms
-        if term.reads & {"advantage", "target"} or term.source in filtered
-    )
 
 
 def _in_order(sources: set[str], components: Mapping[str, Component]) -> tuple[str, ...]:

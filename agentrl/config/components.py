@@ -20,7 +20,6 @@ from agentrl.learner.components.reference import reference
 from agentrl.learner.components.sampler import sampler
 from agentrl.learner.components.steps import steps
 from agentrl.learner.learner import Learner
-from agentrl.learner.objective import Term
 
 
 def make_components(
@@ -32,7 +31,9 @@ def make_components(
       ValueError: options of one that nothing asks for, or that cannot be as they say.
     """
     found: dict[str, Component] = {"guard": guard(setup), "steps": steps(setup)}
-    sources = {term.source for term in learner.terms.values() if _counts(term, setup)}
+    first, end = setup.updates
+    lasts = {"warm_start": first > 0, "rl": end > first, "both": True}
+    sources = {term.source for term in learner.terms.values() if lasts[term.during]}
 
     def asked(name, factory, wanted: bool, remedy: str) -> None:
         options = bind(name, factory, config[name])
@@ -53,6 +54,12 @@ def make_components(
         "opponents" in setup.rollout.needs,
         "set config.rollout.opponent='pool'",
     )
+    own = {
+        name: _own(name, values, setup)
+        for name, values in config.components.items()
+        if name not in found  # an error below
+    }
+    sources |= {name for part in own.values() if part.source for name in part.source.reads}
     # A warm start that is switched off, updates=0, keeps its options and the expert's.
     switched_off = config.warm_start.to_dict() != section(warm_start, named=False).to_dict()
     if "expert" in sources or not switched_off:
@@ -74,22 +81,16 @@ def make_components(
     values_of_seeds = tuned.by_seed(config, learner)
     if values_of_seeds:
         found["per_seed"] = per_seed(setup, values_of_seeds)
-    for name, values in config.components.items():
+    for name in config.components:
         if name in found:
             raise ValueError(
                 f"config.components.{name}: the run has a component of that name already; use "
                 "another name, with `name` the dotted path of its function"
             )
-        found[name] = _own(name, values, setup)
+        found[name] = own[name]
     if selection is not None:
         found["population"] = members(setup, selection.ranges)
     return found
-
-
-def _counts(term: Term, setup: Setup) -> bool:
-    """Whether a term counts in any update of the run."""
-    first, end = setup.updates
-    return {"warm_start": first > 0, "rl": end > first, "both": True}[term.during]
 
 
 def _own(name: str, values: Mapping[str, Any], setup: Setup) -> Component:

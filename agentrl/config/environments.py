@@ -8,7 +8,7 @@ import ml_collections
 
 import envs
 from agentrl.config.bind import check_keys, path_of
-from envs.registry import in_python
+from envs import registry
 
 if TYPE_CHECKING:
     from envs.environment import Environment
@@ -27,12 +27,12 @@ def env_section(name: str | type, **values: Any) -> ml_collections.ConfigDict:
     """
     if isinstance(name, type):
         name = path_of(name)
-    if in_python(name):
+    if registry.in_python(name):
         own = {"python": "", "start_timeout_s": 120.0}
         return ml_collections.ConfigDict({"name": name} | own | values)
     values = _options(values)
     base = values.get("base")
-    if hasattr(base, "keys") and in_python(base.get("name", "")):
+    if hasattr(base, "keys") and registry.in_python(base.get("name", "")):
         return ml_collections.ConfigDict({"name": name} | values | {"base": env_section(**base)})
     env, params = envs.make(name, **values)
     filled = ml_collections.ConfigDict({"name": name})

@@ -273,18 +273,13 @@ def check_traced(config: ml_collections.ConfigDict, experiment: "Experiment") ->
 
     Where environments are in Python, nothing is traced before the first update.
     """
-    if not experiment.env.in_python:
-        _check_sources(config, experiment)
-        _check_options_of_seeds(config, experiment)
-
-
-def _check_options_of_seeds(config: ml_collections.ConfigDict, experiment: "Experiment") -> None:
-    """ValueError unless the options that seeds have of their own can be traced."""
-    if not {"population", "per_seed"} & experiment.components.keys():
+    if not experiment.rollout.runner.traced:
         return
-    _, train = experiment.phases[-1]
-    fitness = config.population.fitness if "population" in experiment.components else None
-    tuned.check_traced(experiment.init, train, fitness)
+    _check_sources(config, experiment)
+    if {"population", "per_seed"} & experiment.components.keys():
+        _, train = experiment.phases[-1]
+        fitness = config.population.fitness if "population" in experiment.components else None
+        tuned.check_traced(experiment.init, train, fitness)
 
 
 def _check_sources(config: ml_collections.ConfigDict, experiment: "Experiment") -> None:

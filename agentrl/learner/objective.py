@@ -11,7 +11,7 @@ own: the positions that it is averaged over.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import chex
@@ -149,57 +149,56 @@ def with_weights(
     return example._replace(weights=weights, counts=counts)
 
 
-def make_loss(
+def loss_of(
     policy: "AnyPolicy",
     terms: Mapping[str, Term],
+    params: chex.ArrayTree,
+    example: Example,
+    weights: Mapping[str, Any],
     *,
     shared: Mapping[str, Any],
     reports_policy: bool,
-) -> Callable[..., tuple[jax.Array, dict[str, jax.Array]]]:
-    """(params, Example, {term: weight}) -> (loss, metrics) of a part of a minibatch.
+) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """(loss, metrics) of a part of a minibatch. weights: by term.
 
     shared: further arrays by name, the same for all rows. reports_policy: metrics entropy and
     approx_kl, of rows that the policy itself sampled. Losses and metrics (totals and
     weights, f32[2]) of the parts of a minibatch add up to those of the whole. Besides loss/{term}
     there are the metrics that a term's function returns, means over the term's positions.
     """
-
-    def loss_of(params: chex.ArrayTree, example: Example, weights: Mapping[str, Any]):
-        rows, mask = example.rows, example.rows.loss_mask
-        scored = learnt_positions(example, tuple(terms.values())) | mask
-        logp, entropy, value = policy.score(params, rows, scored)
-        arrays = fields_of(rows) | dict(example.arrays)
-        arrays |= {"logp": logp, "entropy": entropy, "value": value, **shared}
-        needed = frozenset().union(*(term.reads for term in terms.values()))
-        for name, output in policy.outputs.items():
-            if name in needed:
-                arrays[name] = output(params, rows, arrays)
-        parts, metrics = {}, {}
-        means: dict[str, tuple[jax.Array, jax.Array]] = {}
-        for name, term in terms.items():
-            here = arrays | {"mask": arrays[term.over] if term.unit == "position" else mask}
-            values, measured = term.evaluate(here)
-            means |= {metric: (each, here["mask"]) for metric, each in measured.items()}
-            if term.scale is not None:
-                values = arrays[term.scale] * values
-            over = term.over if term.unit == "position" else term.unit
-            parts[name] = _weighted(values, example.weights[over], term.unit)
-        if reports_policy:
-            means["entropy"] = entropy, mask
-            means["approx_kl"] = losses.approx_kl_terms(logp, arrays["old_logp"], mask), mask
-        within = {name: jnp.where(where, values, 0.0) for name, (values, where) in means.items()}
-        of_terms, of_means = sums((parts, jax.lax.stop_gradient(within)))
-        for name, term in terms.items():
-            over = term.over if term.unit == "position" else term.unit
-            # This part's share of the aggregate over the minibatch.
-            count = jnp.sum(example.weights[over] > 0, dtype=jnp.float32)
-            metrics[f"loss/{name}"] = jnp.stack([of_terms[name] * example.counts[over][0], count])
-        for name, (_, where) in means.items():
-            metrics[name] = jnp.stack([of_means[name], jnp.sum(where, dtype=jnp.float32)])
-        total = sum(weights[name] * loss for name, loss in of_terms.items())
-        return total, metrics
-
-    return loss_of
+    rows, mask = example.rows, example.rows.loss_mask
+    scored = learnt_positions(example, tuple(terms.values())) | mask
+    logp, entropy, value = policy.score(params, rows, scored)
+    arrays = fields_of(rows) | dict(example.arrays)
+    arrays |= {"logp": logp, "entropy": entropy, "value": value, **shared}
+    needed = frozenset().union(*(term.reads for term in terms.values()))
+    for name, output in policy.outputs.items():
+        if name in needed:
+            arrays[name] = output(params, rows, arrays)
+    parts, metrics = {}, {}
+    means: dict[str, tuple[jax.Array, jax.Array]] = {}
+    for name, term in terms.items():
+        here = arrays | {"mask": arrays[term.over] if term.unit == "position" else mask}
+        values, measured = term.evaluate(here)
+        means |= {metric: (each, here["mask"]) for metric, each in measured.items()}
+        if term.scale is not None:
+            values = arrays[term.scale] * values
+        over = term.over if term.unit == "position" else term.unit
+        parts[name] = _weighted(values, example.weights[over], term.unit)
+    if reports_policy:
+        means["entropy"] = entropy, mask
+        means["approx_kl"] = losses.approx_kl_terms(logp, arrays["old_logp"], mask), mask
+    within = {name: jnp.where(where, values, 0.0) for name, (values, where) in means.items()}
+    of_terms, of_means = sums((parts, jax.lax.stop_gradient(within)))
+    for name, term in terms.items():
+        over = term.over if term.unit == "position" else term.unit
+        # This part's share of the aggregate over the minibatch.
+        count = jnp.sum(example.weights[over] > 0, dtype=jnp.float32)
+        metrics[f"loss/{name}"] = jnp.stack([of_terms[name] * example.counts[over][0], count])
+    for name, (_, where) in means.items():
+        metrics[name] = jnp.stack([of_means[name], jnp.sum(where, dtype=jnp.float32)])
+    total = sum(weights[name] * loss for name, loss in of_terms.items())
+    return total, metrics
 
 
 def _weighted(values: jax.Array, weight: jax.Array, unit: str) -> jax.Array:

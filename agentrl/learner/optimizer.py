@@ -100,7 +100,10 @@ class Optimizer(NamedTuple):
             return {name: name if name in own else "" for name in params}
 
         apart = optax.multi_transform({"": common, **own}, labels)
-        return apart if self.roles == 1 else _by_role(apart, self.roles)
+        if self.roles == 1:
+            return apart
+        by_role = _ByRole(apart, adapters_of_roles(self.roles))
+        return optax.GradientTransformation(by_role.init, by_role.update)
 
 
 def adapters_of_roles(roles: int) -> tuple[str, ...]:
@@ -108,26 +111,33 @@ def adapters_of_roles(roles: int) -> tuple[str, ...]:
     return tuple(f"lora_{role}" for role in range(roles))
 
 
-def _by_role(transform: optax.GradientTransformation, roles: int) -> optax.GradientTransformation:
-    """A transformation of entries "lora_ROLE" in place of "lora", [layers, roles, ...]."""
-    names = adapters_of_roles(roles)
+class _ByRole(NamedTuple):
+    """A transformation of entries "lora_ROLE" in place of "lora", [layers, roles, ...].
 
-    def apart(tree):
+    names: of these entries, by role.
+    """
+
+    transform: optax.GradientTransformation
+    names: tuple[str, ...]
+
+    def init(self, params):
+        return self.transform.init(self.apart(params))
+
+    def update(self, grads, state, params=None):
+        params = None if params is None else self.apart(params)
+        updates, state = self.transform.update(self.apart(grads), state, params)
+        return self.together(updates), state
+
+    def apart(self, tree):
         own = {
-            name: jax.tree.map(lambda x, i=i: x[:, i], tree["lora"]) for i, name in enumerate(names)
+            name: jax.tree.map(lambda x, i=i: x[:, i], tree["lora"])
+            for i, name in enumerate(self.names)
         }
         return {name: part for name, part in tree.items() if name != "lora"} | own
 
-    def together(tree):
-        own = jax.tree.map(lambda *x: jnp.stack(x, axis=1), *(tree[name] for name in names))
-        return {name: part for name, part in tree.items() if name not in names} | {"lora": own}
-
-    def update(grads, state, params=None):
-        params = None if params is None else apart(params)
-        updates, state = transform.update(apart(grads), state, params)
-        return together(updates), state
-
-    return optax.GradientTransformation(lambda params: transform.init(apart(params)), update)
+    def together(self, tree):
+        own = jax.tree.map(lambda *x: jnp.stack(x, axis=1), *(tree[name] for name in self.names))
+        return {name: part for name, part in tree.items() if name not in self.names} | {"lora": own}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

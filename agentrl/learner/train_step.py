@@ -5,6 +5,7 @@ graph `log_every` of these steps are one program; where environments are in Pyth
 on the host and the rest is a program.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -273,26 +274,31 @@ def make_train(setup: Setup, phase: Phase) -> Train:
     To be compiled as a whole; for an environment in Python it is a function in Python that runs
     programs.
     """
-    env, _ = next(iter(setup.envs.values()))
-    if phase.collects and env.in_python:
-        return _on_host(setup, phase)
+    traced = setup.rollout.runner.of_phase(phase.collects).traced
+    return (_InGraph if traced else _OnHost)(setup, phase).train
 
-    def one_update(state: TrainState, _: None) -> tuple[TrainState, Totals]:
+
+class _InGraph(NamedTuple):
+    """`log_every` updates in one program."""
+
+    setup: Setup
+    phase: Phase
+
+    def one_update(self, state: TrainState, _: None) -> tuple[TrainState, Totals]:
+        setup, phase = self.setup, self.phase
         state, metrics = learn(setup, phase, state, collect(setup, phase, state))
         return state, totals(metrics)
 
-    def train(state: TrainState) -> tuple[TrainState, Metrics]:
-        state, per_update = jax.lax.scan(one_update, state, length=setup.log_every)
+    def train(self, state: TrainState) -> tuple[TrainState, Metrics]:
+        state, per_update = jax.lax.scan(self.one_update, state, length=self.setup.log_every)
         metrics = summed(per_update, (0,))
-        for component in phase.components.values():
+        for component in self.phase.components.values():
             if component.report is not None:
                 metrics |= component.report(state.params)
         return state, metrics
 
-    return train
 
-
-def _on_host(setup: Setup, phase: Phase) -> Train:
+class _OnHost:
     """`log_every` updates, collecting in Python and learning in a program.
 
     Updates are dispatched asynchronously. Where the parameters that act are older than the newest
@@ -300,48 +306,43 @@ def _on_host(setup: Setup, phase: Phase) -> Train:
     carries is then computed ahead, without waiting for the update.
     """
 
-    def lags(state: TrainState, name: str) -> bool:
-        before, key = phase.components[name].before, keys_of(state).components
+    def __init__(self, setup: Setup, phase: Phase):
+        self.setup, self.phase = setup, phase
+        program = functools.partial(learn, setup, phase)
+        # Donated buffers cannot be used for sampling while the program runs.
+        self._donating, self._keeping = jax.jit(program, donate_argnums=0), jax.jit(program)
+        self._ahead = jax.jit(self.ahead)
+
+    def lags(self, state: TrainState, name: str) -> bool:
+        before, key = self.phase.components[name].before, keys_of(state).components
         if before is None:
             return False
         inputs = jax.eval_shape(before, state.carry[name], state.params, key)
         return inputs.params is not None
 
-    @jax.jit
-    def ahead(view: TrainState, carry: dict[str, Any], params: chex.ArrayTree) -> TrainState:
+    def ahead(self, view: TrainState, carry: dict[str, Any], params: chex.ArrayTree) -> TrainState:
         outcome = UpdateResult(before=view.replace(params=params))
-        new, _ = carried({name: phase.components[name] for name in carry}, carry, outcome)
+        new, _ = carried({name: self.phase.components[name] for name in carry}, carry, outcome)
         return view.replace(key=keys_of(view).following, carry=view.carry | new)
 
-    def program(state: TrainState, collected: Collected) -> tuple[TrainState, Metrics]:
-        return learn(setup, phase, state, collected)
-
-    # Donated buffers cannot be used for sampling while the program runs.
-    donating, keeping = jax.jit(program, donate_argnums=0), jax.jit(program)
-
-    def train(state: TrainState) -> tuple[TrainState, Metrics]:
+    def train(self, state: TrainState) -> tuple[TrainState, Metrics]:
         view = state
         sums: Metrics = {}
-        lagging = [name for name in phase.components if lags(state, name)]
-        for _ in range(setup.log_every):
-            collected = collect(setup, phase, view)
+        lagging = [name for name in self.phase.components if self.lags(state, name)]
+        for _ in range(self.setup.log_every):
+            collected = collect(self.setup, self.phase, view)
             if lagging:
-                view = ahead(view, {name: view.carry[name] for name in lagging}, state.params)
-            state, metrics = (keeping if lagging else donating)(state, collected)
+                carry = {name: view.carry[name] for name in lagging}
+                view = self._ahead(view, carry, state.params)
+            state, metrics = (self._keeping if lagging else self._donating)(state, collected)
             view = view if lagging else state
             sums = jax.tree.map(jnp.add, sums, metrics) if sums else metrics
         return state, sums
 
-    return train
 
-
-def make_batches(setup: Setup, phase: Phase) -> Callable[[TrainState], dict[str, Batch]]:
-    """(TrainState) -> {source: Batch}: the batches of the next update, without learning."""
-
-    def batches(state: TrainState) -> dict[str, Batch]:
-        start = begun(setup, phase, state, inputs_of(phase, state))
-        sources, _ = gathered(setup, phase, start, collect(setup, phase, state))
-        notes, _ = annotated(setup, phase, start, sources)
-        return credited(phase, phase.learner.recipe, sources, notes)
-
-    return batches
+def next_batches(setup: Setup, phase: Phase, state: TrainState) -> dict[str, Batch]:
+    """{source: Batch}: the batches of the next update, without learning."""
+    start = begun(setup, phase, state, inputs_of(phase, state))
+    sources, _ = gathered(setup, phase, start, collect(setup, phase, state))
+    notes, _ = annotated(setup, phase, start, sources)
+    return credited(phase, phase.learner.recipe, sources, notes)

@@ -14,7 +14,7 @@ from agentrl.learner.component import Notes
 from agentrl.learner.credit import Credit
 from agentrl.learner.learner import Learner
 from agentrl.learner.minibatch import check_minibatches, shuffled_rows, take_rows
-from agentrl.learner.objective import Example, Term, learnt_positions, make_loss, with_weights
+from agentrl.learner.objective import Example, Term, learnt_positions, loss_of, with_weights
 from agentrl.learner.optimizer import UpdateOptions
 from agentrl.learner.passes import gradients
 from agentrl.learner.state import new_if
@@ -233,14 +233,21 @@ def _of_source(step: _Step, source: str, unit: int, params: chex.ArrayTree, exam
     microbatch = options.pass_rows
     if microbatch is not None and (example.rows.tokens.shape[0] % microbatch or microbatch % unit):
         microbatch = None
-    loss_of = make_loss(step.policy, terms, shared=step.shared, reports_policy=source == "rollout")
     if options.normalize_advantage == "minibatch" and "advantage" in example.arrays:
         whitened = advantages.whiten(example.arrays["advantage"], example.rows.loss_mask)
         example = example._replace(arrays={**example.arrays, "advantage": whitened})
     example = with_weights(example, tuple(terms.values()), options.aggregation, unit)
     longest, policy = example.rows.loss_mask.shape[1], step.policy
     loss, metrics, grads = gradients(
-        lambda trained, part: loss_of(join(trained, step.frozen), part, step.weights),
+        lambda trained, part: loss_of(
+            policy,
+            terms,
+            join(trained, step.frozen),
+            part,
+            step.weights,
+            shared=step.shared,
+            reports_policy=source == "rollout",
+        ),
         params,
         example,
         length_up_to(learnt_positions(example, tuple(terms.values()))),
@@ -265,8 +272,12 @@ def example_of(
     arrays: dict[str, jax.Array] = {"old_logp": rows.behaviour_logp}
     if credit is not None and streams is not None:
         rows = rows.replace(loss_mask=credit.of_positions(rows))
-        advantage = _normalized(credit, streams, batch.rows, normalize_advantage, roles)
-        arrays["advantage"] = advantage.at_positions(batch.rows)
+        advantage, role = credit.advantage, streams.role
+        if isinstance(advantage, PerPosition) and role is not None:
+            role = role[rows.stream]
+        where = trained(credit, streams, batch.rows)
+        new = normalized(advantage.values, where, role, normalize_advantage, roles)
+        arrays["advantage"] = advantage.replace(values=new).at_positions(batch.rows)
         if credit.target is not None:
             arrays["target"] = credit.target.at_positions(batch.rows)
             arrays["old_value"] = at_positions(jnp.asarray(streams.value), batch.rows)
@@ -280,16 +291,6 @@ def example_of(
     needed = frozenset().union(*(term.reads for term in terms.values())) | {"old_logp"}
     arrays = {name: value for name, value in arrays.items() if name in needed}
     return Example(rows, arrays, {}, {})
-
-
-def _normalized(
-    credit: Credit, streams: Streams, rows: Rows, how: str, roles: int
-) -> PerTurn | PerPosition:
-    advantage, role = credit.advantage, streams.role
-    if isinstance(advantage, PerPosition) and role is not None:
-        role = role[rows.stream]
-    new = normalized(advantage.values, trained(credit, streams, rows), role, how, roles)
-    return advantage.replace(values=new)
 
 
 def trained(credit: Credit, streams: Streams, rows: Rows) -> jax.Array:

@@ -6,12 +6,18 @@ estimators and reward terms in their own packages and a config; `agentrl.learner
 them. What crosses the border is `agentrl.learner.component.Component`. Some of them, of which
 METHODS.md has each component:
 
+A method's arithmetic is functions of arrays. Where a component has several hooks, they are methods
+of a NamedTuple `Hooks`, whose fields are the options and what else the hooks are made of; the
+function that a config names checks the options and binds the hooks in a `Component`. One or two
+short hooks stand in that function itself.
+
   branching        a rollout whose episodes continue twice where the policy is uncertain (ARPO)
   corrections      episodes whose errors a teacher corrects and nobody imitates (STeP, AgentRefine)
   counterfactual   a rollout that plays its tasks again with a player replaced (EAGLET)
   curiosity        random network distillation, NovelD, E3B: a network with its own optimiser
   curriculum       tasks of a list drawn by the policy's success
   dagger           a teacher's labels in the states that the policy visits, of all rounds
+  early_experience what other actions in an expert's states lead to, to be predicted or thought of
   epo              the history of mean entropies for `losses.epo`
   expert_iteration rounds that one policy collects and the next learns from the base (ReST)
   growing_batch    the policy's own solved episodes of all rounds, imitated (ReST)

@@ -108,11 +108,10 @@ def revision_rows(
     """
     rows = jax.tree.map(lambda x: x[jnp.argsort(rows.stream)], rows)
     one, other = (jax.tree.map(lambda x, at=at: x[at], rows) for at in (bad, good))
-
-    def begins(row, turn):
-        return jnp.argmax(row.loss_mask & (row.turn == turn[:, None]), axis=1)
-
-    end, begin = begins(one, cut + 1), begins(other, join)
+    end, begin = (
+        jnp.argmax(row.loss_mask & (row.turn == turn[:, None]), axis=1)
+        for row, turn in ((one, cut + 1), (other, join))
+    )
     shift = (cut + 1 - join)[:, None]
     moved = other.replace(turn=jnp.where(other.turn >= 0, other.turn + shift, -1))
     kept = one.replace(loss_mask=jnp.zeros_like(one.loss_mask))

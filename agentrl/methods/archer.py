@@ -1,7 +1,7 @@
 """ArCHer: critics of whole replies, learnt from a replay of turns, and the policy's advantage."""
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import chex
 import jax
@@ -12,12 +12,20 @@ from flax import struct
 from agentrl.advantages.temporal import AtLimit, ended
 from agentrl.advantages.utterance import twin_targets
 from agentrl.checks import check_choice, check_range
-from agentrl.learner.component import Component, Setup, Source
+from agentrl.learner.component import (
+    Batches,
+    Component,
+    Context,
+    InitInputs,
+    Setup,
+    Source,
+    UpdateResult,
+)
 from agentrl.learner.required import required
-from agentrl.methods.by_turn import collected
+from agentrl.methods.by_turn import collected, empty_like
 from agentrl.methods.networks import followed_by_slow
 from agentrl.methods.utterance_critics import ArrayCritics, Turns, UtteranceCritics
-from agentrl.streams import PerTurn
+from agentrl.streams import PerTurn, Rows, Streams
 
 PATH = "config.components.archer"
 
@@ -53,6 +61,15 @@ def stored(replay: Mapping[str, Any], place: jax.Array, new: Mapping[str, Any]):
     return put(replay, place, new, new["acted"] & (new["over"] | new["seen"]))
 
 
+def mean_error(value: jax.Array, target: jax.Array, there: jax.Array) -> jax.Array:
+    """Mean of sum_j (value_j - target_j)^2 where there is one, f32[]; 0 where there is none.
+
+    value, target: f32[..., 2], of which the target has no gradient. there: bool[...].
+    """
+    error = jnp.sum(jnp.square(value - jax.lax.stop_gradient(target)), axis=-1)
+    return jnp.sum(jnp.where(there, error, 0.0)) / jnp.maximum(jnp.sum(there), 1)
+
+
 def critic_loss(
     critics: UtteranceCritics,
     params: chex.ArrayTree,
@@ -70,12 +87,7 @@ def critic_loss(
     said_q, answered = critics.anew_q(slow, turns, said)
     following = critics.next_values(slow, turns)
     target = twin_targets(turns["reward"], turns["over"], following, gamma=gamma)
-
-    def mean(value, target, there):
-        error = jnp.sum(jnp.square(value - jax.lax.stop_gradient(target)), axis=-1)
-        return jnp.sum(jnp.where(there, error, 0.0)) / jnp.maximum(jnp.sum(there), 1)
-
-    return mean(q, target, turns["acted"]) + mean(v, said_q, answered)
+    return mean_error(q, target, turns["acted"]) + mean_error(v, said_q, answered)
 
 
 def drawn(replay: Turns, count: int, key: jax.Array) -> dict[str, Any]:
@@ -115,6 +127,58 @@ def fitted(
         jax.random.split(draw, steps), rate,
     )  # fmt: skip
     return value.replace(params=params, slow=slow, opt_state=opt_state, key=key), losses
+
+
+class Hooks(NamedTuple):
+    """The hooks of `archer`, with what they are made of. options: of `fitted`."""
+
+    setup: Setup
+    critics: UtteranceCritics
+    adam: optax.GradientTransformation
+    options: Mapping[str, Any]
+    size: int
+    warm_up: int
+    rows: int
+    at_limit: AtLimit
+
+    def turns(self, streams: Streams, rows: Rows) -> dict[str, Any]:
+        """The turns of whole streams, which a limit ends or not."""
+        over = ended(streams.terminated, streams.truncated, self.at_limit)
+        return self.critics.turns(streams.replace(terminated=over), rows)
+
+    def init(self, start: InitInputs) -> Critics:
+        """Untrained critics, and an empty replay."""
+        batch = collected(self.setup.rollout, self.setup.policy, start.key)
+        replay = empty_like(jax.eval_shape(self.turns, *batch), self.size)
+        params, zero = self.critics.init(start.key), jnp.zeros((), jnp.int32)
+        key = jax.random.fold_in(start.key, 1)
+        return Critics(params, params, self.adam.init(params), replay, zero, zero, key)
+
+    def make(self, context: Context, sources: Batches) -> tuple[Streams, Rows]:
+        """Replies of the policy in observations of the replay."""
+        del sources
+        which, draw = jax.random.split(context.key)
+        turns = drawn(context.value.replay, self.rows, which)
+        said = self.critics.anew(context.params, turns, draw)
+        return self.critics.learnt(context.params, turns, said)
+
+    def annotate(self, context: Context, streams: Streams, rows: Rows) -> dict[str, PerTurn]:
+        """Q and V of each turn."""
+        value = context.value
+        q, v = self.critics.values(value.params, self.turns(streams, rows))
+        shape, ready = (*streams.mask.shape, 2), value.updates >= self.warm_up
+        q, v = (jnp.where(ready, x.reshape(shape), 0.0) for x in (q, v))
+        return {"twin_q": PerTurn(q), "twin_v": PerTurn(v)}
+
+    def after(self, value: Critics, outcome: UpdateResult) -> tuple[Critics, dict[str, jax.Array]]:
+        """The critics after their steps, and the replay with the update's turns."""
+        new = self.turns(outcome.streams, outcome.rows)
+        known = jnp.any(new["acted"].reshape(new["acted"].shape[0], -1), axis=1)
+        replay, place = put(value.replay, value.place, new, known)
+        value = value.replace(replay=replay, place=place, updates=value.updates + 1)
+        value, losses = fitted(self.critics, outcome.params, self.adam, value, **self.options)
+        error = jnp.stack([jnp.sum(losses), jnp.float32(self.options["steps"])])
+        return value, {"critic_error": error}
 
 
 def archer(
@@ -186,55 +250,18 @@ def archer(
     check_range(f"{PATH}.rate", rate, 0.0, 1.0, above=True)
     check_range(f"{PATH}.gamma", gamma, 0.0, 1.0)
     check_choice(f"{PATH}.at_limit", at_limit, get_args(AtLimit))
-    critics, adam = _critics(setup, hidden, layers), optax.adam(learning_rate)
+    if setup.policy.reads_text:
+        from agentrl.methods.text_critics import text_critics  # imports the decoder
+
+        critics = text_critics(setup, hidden, layers)
+    else:
+        critics = ArrayCritics(setup, hidden)
     options = {"gamma": gamma, "rate": rate, "batch": batch, "steps": steps}
-
-    def turns_of(streams, rows):
-        over = ended(streams.terminated, streams.truncated, at_limit)
-        return critics.turns(streams.replace(terminated=over), rows)
-
-    def init(start):
-        of_batch = jax.eval_shape(turns_of, *collected(setup.rollout, setup.policy, start.key))
-        replay = jax.tree.map(lambda x: jnp.zeros((size, *x.shape[1:]), x.dtype), of_batch)
-        params, zero = critics.init(start.key), jnp.zeros((), jnp.int32)
-        key = jax.random.fold_in(start.key, 1)
-        return Critics(params, params, adam.init(params), replay, zero, zero, key)
-
-    def make(context, sources):
-        which, draw = jax.random.split(context.key)
-        turns = drawn(context.value.replay, rows, which)
-        said = critics.anew(context.params, turns, draw)
-        return critics.learnt(context.params, turns, said)
-
-    def annotate(context, streams, rows):
-        value = context.value
-        q, v = critics.values(value.params, turns_of(streams, rows))
-        shape, ready = (*streams.mask.shape, 2), value.updates >= warm_up
-        q, v = (jnp.where(ready, x.reshape(shape), 0.0) for x in (q, v))
-        return {"twin_q": PerTurn(q), "twin_v": PerTurn(v)}
-
-    def after(value, outcome):
-        new = turns_of(outcome.streams, outcome.rows)
-        known = jnp.any(new["acted"].reshape(new["acted"].shape[0], -1), axis=1)
-        replay, place = put(value.replay, value.place, new, known)
-        value = value.replace(replay=replay, place=place, updates=value.updates + 1)
-        value, losses = fitted(critics, outcome.params, adam, value, **options)
-        error = jnp.stack([jnp.sum(losses), jnp.float32(steps)])
-        return value, {"critic_error": error}
-
+    hooks = Hooks(setup, critics, optax.adam(learning_rate), options, size, warm_up, rows, at_limit)
     return Component(
-        init=init,
-        source=Source(make, reads=("rollout",)),
-        annotate=annotate,
-        after=after,
+        init=hooks.init,
+        source=Source(hooks.make, reads=("rollout",)),
+        annotate=hooks.annotate,
+        after=hooks.after,
         fills=("twin_q", "twin_v"),
     )
-
-
-def _critics(setup: Setup, hidden: int, layers: int) -> UtteranceCritics:
-    """The critics of a run; raises the errors of `archer` that are of one kind of policy."""
-    if not setup.policy.reads_text:
-        return ArrayCritics(setup, hidden)
-    from agentrl.methods.text_critics import text_critics  # imports the decoder
-
-    return text_critics(setup, hidden, layers)

@@ -4,7 +4,7 @@ The four models of Early et al. (2022), https://arxiv.org/abs/2205.15367, and wh
 """
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import chex
 import flax.linen as nn
@@ -15,7 +15,12 @@ from flax import struct
 from agentrl.learner.component import Setup
 from agentrl.methods.by_turn import returns_of, stream_rows, to_turns
 from agentrl.policies import decoder
+from agentrl.rollout.types import Rollout
 from agentrl.streams import Rows, Streams
+from envs.environment import Environment
+
+if TYPE_CHECKING:
+    from agentrl.policies.language import LanguagePolicy
 
 BagKind = Literal["instance", "embedding", "recurrent", "csc"]
 Reads = Literal["action", "observation"]
@@ -113,80 +118,112 @@ class BagModel(nn.Module):
         return jnp.where(mask, told, 0.0)
 
 
-def turn_features(
-    setup: Setup, reader: chex.ArrayTree, streams: Streams, rows: Rows, reads: Reads
-) -> jax.Array:
-    """What is known of each turn, f32[N, T, F], 0 where nobody acted.
+class Features(Protocol):
+    """What is known of each turn, as numbers."""
 
-    Over arrays the observation, codes as indicators, and with reads="action" indicators of the
-    action. In words what the policy with parameters `reader` makes of all that was said up to the
-    end of the reply: its last layer there.
-    """
-    mask = streams.mask
+    @property
+    def width(self) -> int:
+        """F, how many there are."""
+
+    def reader(self, params: chex.ArrayTree) -> chex.ArrayTree:
+        """What of the policy's parameters is needed to read turns."""
+
+    def of_turns(self, reader: chex.ArrayTree, streams: Streams, rows: Rows) -> jax.Array:
+        """f32[N, T, F], 0 where nobody acted."""
+
+
+class ArrayFeatures(NamedTuple):
+    """Over arrays: the observation, codes as indicators, and with reads="action" indicators of the
+    action."""
+
+    env: Environment
+    reads: Reads
+
+    @property
+    def width(self) -> int:
+        """The size of an observation, and the number of actions."""
+        seen = math.prod(self.env.observation_shape) * (self.env.num_codes or 1)
+        return seen + (self.env.num_actions if self.reads == "action" else 0)
+
+    def reader(self, params: chex.ArrayTree) -> chex.ArrayTree:
+        """An empty tree: rows of arrays hold all that is read."""
+        del params
+        return ()
+
+    def of_turns(self, reader: chex.ArrayTree, streams: Streams, rows: Rows) -> jax.Array:
+        """f32[N, T, F], each turn's observation and, where it is read, its action."""
+        del reader
+        env, mask, rows = self.env, streams.mask, stream_rows(rows, streams)
+        seen = rows.observation
+        # What stands in padding may be no number.
+        seen = jnp.where(mask.reshape(*mask.shape, *(1,) * (seen.ndim - 2)), seen, 0)
+        if env.num_codes is not None:
+            seen = jax.nn.one_hot(seen, env.num_codes)
+        parts = [seen.reshape(*mask.shape, -1).astype(jnp.float32)]
+        if self.reads == "action":
+            parts.append(jax.nn.one_hot(jnp.where(mask, rows.tokens, 0), env.num_actions))
+        return jnp.where(mask[..., None], jnp.concatenate(parts, axis=-1), 0.0)
+
+
+class TextFeatures(NamedTuple):
+    """In words: what the policy with the parameters `reader` makes of all that was said up to the
+    end of the reply, its last layer there. microbatch: rows at a time."""
+
+    policy: "LanguagePolicy"
+    microbatch: int | None
+
+    @property
+    def width(self) -> int:
+        """The width of the layer."""
+        return self.policy.config.width
+
+    def reader(self, params: chex.ArrayTree) -> chex.ArrayTree:
+        """The policy's own parameters, which read the row of a turn."""
+        return params
+
+    def of_turns(self, reader: chex.ArrayTree, streams: Streams, rows: Rows) -> jax.Array:
+        """The layer at the last token of each reply."""
+        count, config, shape = self.microbatch, self.policy.config, streams.mask.shape
+        following = jnp.pad(rows.loss_mask[:, 1:], ((0, 0), (0, 1)))
+        same = jnp.pad(rows.turn[:, 1:] == rows.turn[:, :-1], ((0, 0), (0, 1)))
+        last = rows.loss_mask & ~(following & same)
+
+        def turns(part):
+            own, last = part
+            role = own.role if own.speaker is None else own.speaker
+            state = decoder.hidden(reader, config, own.tokens, role=role)
+            return to_turns(jnp.where(last[..., None], state, 0.0), own, shape)
+
+        if count is None or rows.tokens.shape[0] % count:
+            return turns((rows, last))
+        parts = jax.tree.map(lambda x: x.reshape(-1, count, *x.shape[1:]), (rows, last))
+        nothing = jnp.zeros((*shape, config.width))
+        return jax.lax.scan(lambda sum_, part: (sum_ + turns(part), None), nothing, parts)[0]
+
+
+def features_by(setup: Setup, reads: Reads) -> Features:
+    """What is known of turns in a run."""
     if setup.policy.reads_text:
-        return _reading(setup, reader, rows, mask)
+        return TextFeatures(setup.policy, setup.microbatch)
     env, _ = next(iter(setup.envs.values()))
-    rows = stream_rows(rows, streams)
-    seen = rows.observation
-    # What stands in padding may be no number.
-    seen = jnp.where(mask.reshape(*mask.shape, *(1,) * (seen.ndim - 2)), seen, 0)
-    if env.num_codes is not None:
-        seen = jax.nn.one_hot(seen, env.num_codes)
-    parts = [seen.reshape(*mask.shape, -1).astype(jnp.float32)]
-    if reads == "action":
-        parts.append(jax.nn.one_hot(jnp.where(mask, rows.tokens, 0), env.num_actions))
-    return jnp.where(mask[..., None], jnp.concatenate(parts, axis=-1), 0.0)
+    return ArrayFeatures(env, reads)
 
 
-def _reading(setup: Setup, reader: chex.ArrayTree, rows: Rows, mask: jax.Array) -> jax.Array:
-    policy, count = setup.policy, setup.microbatch
-    following = jnp.pad(rows.loss_mask[:, 1:], ((0, 0), (0, 1)))
-    same = jnp.pad(rows.turn[:, 1:] == rows.turn[:, :-1], ((0, 0), (0, 1)))
-    last = rows.loss_mask & ~(following & same)
-
-    def read(rows, last):
-        role = rows.role if rows.speaker is None else rows.speaker
-        state = decoder.hidden(reader, policy.config, rows.tokens, role=role)
-        return jnp.where(last[..., None], state, 0.0)
-
-    def turns(part):
-        own, last = part
-        return to_turns(read(own, last), own, mask.shape)
-
-    if count is None or rows.tokens.shape[0] % count:
-        return turns((rows, last))
-    parts = jax.tree.map(lambda x: x.reshape(-1, count, *x.shape[1:]), (rows, last))
-    nothing = jnp.zeros((*mask.shape, policy.config.width))
-    return jax.lax.scan(lambda sum_, part: (sum_ + turns(part), None), nothing, parts)[0]
-
-
-def feature_count(setup: Setup, reads: Reads) -> int:
-    """F of `turn_features`."""
-    if setup.policy.reads_text:
-        return setup.policy.config.width
-    env, _ = next(iter(setup.envs.values()))
-    seen = math.prod(env.observation_shape) * (env.num_codes or 1)
-    return seen + (env.num_actions if reads == "action" else 0)
-
-
-def bags_of(
-    setup: Setup, reader: chex.ArrayTree, streams: Streams, rows: Rows, reads: Reads
-) -> Bags:
+def bags_of(features: Features, reader: chex.ArrayTree, streams: Streams, rows: Rows) -> Bags:
     """The bags of a batch, one per stream."""
-    features = turn_features(setup, reader, streams, rows, reads)
-    return Bags(features, streams.mask, returns_of(streams))
+    known = features.of_turns(reader, streams, rows)
+    return Bags(known, streams.mask, returns_of(streams))
 
 
 def explored(
-    setup: Setup, params: chex.ArrayTree, key: jax.Array, collections: int, reads: Reads
+    rollout: Rollout, features: Features, params: chex.ArrayTree, key: jax.Array, collections: int
 ) -> Bags:
     """The bags of so many collections that the policy plays, and reads, with these parameters."""
-    rollout = setup.rollout
     key, first = jax.random.split(key)
 
     def collect(state, key):
         state, streams, rows, _ = rollout.collect(params, state, key)
-        return state, bags_of(setup, params, streams, rows, reads)
+        return state, bags_of(features, params, streams, rows)
 
     _, found = jax.lax.scan(collect, rollout.init(first), jax.random.split(key, collections))
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), found)

@@ -22,6 +22,7 @@ from agentrl.methods.branch_points import (
     within_budget,
 )
 from agentrl.methods.forks import behind
+from agentrl.methods.replayable import check_replayable
 from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.episodes import episodes, packed
 from agentrl.rollout.metrics import mean, metrics_of, whole_episodes
@@ -161,7 +162,15 @@ def branching(
     check_range("rollout penalty", penalty, 0.0)
     check_range("rollout sharpness", sharpness, 0.0)
     check_range("rollout first_tokens", first_tokens, 1)
-    _check_fit(policy, env, group_size, initial)
+    check_replayable(
+        "branching", env, policy.kind == "language" and env.num_agents == 1,
+        "a language policy, and an environment in the graph with one agent",
+    )  # fmt: skip
+    if initial < 1 or group_size % initial or group_size <= initial:
+        raise ValueError(
+            f"rollout group_size={group_size}, initial={initial}: expected a multiple of initial, "
+            "twice or more, so that each initial episode can branch equally often"
+        )
     whole = episodes(
         policy, env, env_params, context, sampler=sampler,
         num_groups=num_groups, group_size=group_size, anchor=anchor,
@@ -176,21 +185,6 @@ def branching(
         provides=whole.provides | {"parent", "call_turn"},
         states=None,
     )
-
-
-def _check_fit(
-    policy: "Policy | LanguagePolicy", env: Environment, group_size: int, initial: int
-) -> None:
-    if not policy.reads_text or env.in_python or env.num_agents > 1:
-        raise ValueError(
-            f"rollout 'branching' with {env.name}: it needs a language policy, and an environment "
-            "in the graph with one agent; use rollout 'episodes'"
-        )
-    if initial < 1 or group_size % initial or group_size <= initial:
-        raise ValueError(
-            f"rollout group_size={group_size}, initial={initial}: expected a multiple of initial, "
-            "twice or more, so that each initial episode can branch equally often"
-        )
 
 
 def collect(

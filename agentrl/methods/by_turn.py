@@ -1,5 +1,7 @@
 """What methods share: values by turn, whole streams and their rows, entropies of batches."""
 
+import functools
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import chex
@@ -116,20 +118,29 @@ def spliced(one: Rows, other: Rows, end: jax.Array, begin: jax.Array) -> Rows:
     source = jnp.where(own, index, index + (begin - end)[:, None])
     there, source = own | (source < length), jnp.minimum(source, length - 1)
 
-    def of(name, fill):
-        mine, others = getattr(one, name), getattr(other, name)
-
-        def at_positions(mine, others):
-            wide = (*source.shape, *(1,) * (mine.ndim - 2))
-            moved = jnp.take_along_axis(others, source.reshape(wide), axis=1)
-            moved = jnp.where(own.reshape(wide), mine, moved)
-            return jnp.where(there.reshape(wide), moved, jnp.asarray(fill, mine.dtype))
-
-        return None if mine is None else jax.tree.map(at_positions, mine, others)
-
     # Nothing is cut where nothing is drawn, so that logits stay finite.
-    fills = {"turn": -1, "span": -1, "legal": True}
-    return one.replace(**{name: of(name, fills.get(name, 0)) for name in POSITIONS})
+    fills, fields = {"turn": -1, "span": -1, "legal": True}, {}
+    for name in POSITIONS:
+        if getattr(one, name) is not None:
+            put = functools.partial(spliced_leaf, own, source, there, fills.get(name, 0))
+            fields[name] = jax.tree.map(put, getattr(one, name), getattr(other, name))
+    return one.replace(**fields)
+
+
+def spliced_leaf(
+    own: jax.Array,
+    source: jax.Array,
+    there: jax.Array,
+    fill: int | bool,
+    mine: jax.Array,
+    others: jax.Array,
+) -> jax.Array:
+    """`mine` [R, L, ...] where `own`, else `others` from position `source`, and `fill` where none
+    of the two is `there`; [R, L] each."""
+    wide = (*source.shape, *(1,) * (mine.ndim - 2))
+    moved = jnp.take_along_axis(others, source.reshape(wide), axis=1)
+    moved = jnp.where(own.reshape(wide), mine, moved)
+    return jnp.where(there.reshape(wide), moved, jnp.asarray(fill, mine.dtype))
 
 
 def entropies(
@@ -168,6 +179,11 @@ def returns_of(streams: Streams) -> jax.Array:
     return jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1)
 
 
+def solved(streams: Streams) -> jax.Array:
+    """Whether each stream succeeded, bool[N]."""
+    return jnp.any(streams.success & streams.mask, axis=1)
+
+
 def followed(streams: Streams) -> jax.Array:
     """Whether the same episode has a turn right after a turn, bool[N, T]."""
     follows = jnp.pad(streams.mask[:, 1:], ((0, 0), (0, 1)))
@@ -196,23 +212,21 @@ def transitions(streams: Streams, rows: Rows) -> dict[str, Any]:
     """
     rows, mask = stream_rows(rows, streams), streams.mask
 
-    def flat(x):
-        return x.reshape(-1, *x.shape[2:])
-
     def acted(x):
         # A gradient through padding is 0 times its value, which has to be finite.
         return jnp.where(mask.reshape(*mask.shape, *(1,) * (x.ndim - 2)), x, 0)
 
     observation = acted(rows.observation)
-    return {
-        "observation": flat(observation),
-        "action": flat(acted(rows.tokens)),
-        "following": flat(jnp.roll(observation, -1, axis=1)),
-        "reward": flat(acted(streams.reward)),
-        "over": flat(streams.terminated & mask),
-        "acted": flat(mask),
-        "seen": flat(followed(streams)),
-    } | ({} if rows.legal is None else {"legal": flat(rows.legal)})
+    found = {
+        "observation": observation,
+        "action": acted(rows.tokens),
+        "following": jnp.roll(observation, -1, axis=1),
+        "reward": acted(streams.reward),
+        "over": streams.terminated & mask,
+        "acted": mask,
+        "seen": followed(streams),
+    } | ({} if rows.legal is None else {"legal": rows.legal})
+    return {name: x.reshape(-1, *x.shape[2:]) for name, x in found.items()}
 
 
 def alternating(one: Tree, other: Tree) -> Tree:
@@ -222,3 +236,32 @@ def alternating(one: Tree, other: Tree) -> Tree:
         return jnp.stack([x, y], axis=1).reshape(-1, *x.shape[1:])
 
     return jax.tree.map(both, one, other)
+
+
+def empty_like(like: Tree, *lead: int) -> Tree:
+    """Zeros [*lead, ...] in the place of arrays [M, ...], or of their shapes and types."""
+    return jax.tree.map(lambda x: jnp.zeros((*lead, *x.shape[1:]), x.dtype), like)
+
+
+def put_if(tree: Tree, at: Any, new: chex.ArrayTree, when: jax.Array) -> Tree:
+    """The tree with `new` at the index `at` of each leaf, if `when` bool[]."""
+
+    def put(old, one):
+        return old.at[at].set(jnp.where(when, one, old[at]))
+
+    return jax.tree.map(put, tree, new)
+
+
+def done_if(
+    when: jax.Array,
+    do: Callable[..., tuple[chex.ArrayTree, chex.ArrayTree]],
+    kept: chex.ArrayTree,
+    *given: chex.ArrayTree,
+) -> tuple[chex.ArrayTree, chex.ArrayTree]:
+    """do(*given), a pair (value, metrics), if `when` bool[]; else (kept, metrics of 0)."""
+
+    def rest(*given):
+        _, metrics = jax.eval_shape(do, *given)
+        return kept, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), metrics)
+
+    return jax.lax.cond(when, do, rest, *given)

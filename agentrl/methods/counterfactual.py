@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from agentrl.actors.types import Actor
 from agentrl.checks import check_range
+from agentrl.methods.replayable import check_replayable
 from agentrl.players.scripted import scripted
 from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.episodes import episodes, packed
@@ -110,11 +111,10 @@ def counterfactual(
       ValueError: an environment in Python or without sides, or options that do not fit it.
     """
     check_range("rollout draws", draws, 1)
-    if env.in_python or not env.sides:
-        raise ValueError(
-            f"rollout 'counterfactual' with {env.name}: it needs an environment in the graph that "
-            "has sides, such as GuidedResearch-v1; use rollout 'episodes'"
-        )
+    check_replayable(
+        "counterfactual", env, bool(env.sides),
+        "an environment in the graph that has sides, such as GuidedResearch-v1",
+    )  # fmt: skip
     check_side(env, side, "partner")
     if not partners or not replacements or side == "none":
         raise ValueError(
@@ -128,10 +128,10 @@ def counterfactual(
     bound = bind(
         policy, env, env_params, context, whole.turns, anchor=anchor, mask_illegal=mask_illegal
     )
-
-    def named(name):
-        return None if name == SELF else scripted(name, env, env_params)
-
+    named = {
+        name: None if name == SELF else scripted(name, env, env_params)
+        for name in (*partners, *replacements)
+    }
     plan = Plan(
         world=World(env, env_params),
         bound=bound._replace(skip_others=bound.skip_others and SELF not in partners),
@@ -141,10 +141,10 @@ def counterfactual(
         turns=whole.turns,
         side=side,
         partners=tuple(
-            _again(named(name), partners[:number].count(name))
+            _again(named[name], partners[:number].count(name))
             for number, name in enumerate(partners)
         ),
-        replacements=tuple(map(named, replacements)),
+        replacements=tuple(named[name] for name in replacements),
         names=tuple(x if ":" in x else x.rpartition(".")[2] for x in replacements),
         draws=draws,
     )
@@ -165,9 +165,7 @@ def collect(
     """One collection, the function `Rollout.collect` once the plan is bound: (state unchanged,
     streams and rows of the first partner's episodes, metrics)."""
     world, start, act_key = _begun(plan, key, given)
-
-    def play(partner, own, key, keep=_add):
-        return _played(plan, world, start, params, (partner, own), key, keep)
+    play = functools.partial(_played, plan, world, start, params)
 
     def watched(notes, turn):
         totals, _ = _add(notes, turn)
@@ -175,7 +173,7 @@ def collect(
 
     runs = []
     for number, partner in enumerate(plan.partners):
-        played = play(partner, None, act_key, watched if number == 0 else _add)
+        played = play((partner, None), act_key, watched if number == 0 else _add)
         if number == 0:
             first = played
         each = [_results(played)]
@@ -184,7 +182,7 @@ def collect(
                 act_key,
                 *(jax.random.fold_in(act_key, _DRAW + d) for d in range(1, plan.draws)),
             ]
-            again = [_results(play(partner, own, one)) for one in keys]
+            again = [_results(play((partner, own), one, _add)) for one in keys]
             each.append(sum(again[1:], again[0]) / plan.draws)
         runs.append(jnp.stack(each, axis=2))
     seating = _seating(plan, world, start.state, plan.partners[0])

@@ -1,6 +1,7 @@
 """Curiosity: an intrinsic reward by random network distillation, with a network of its own."""
 
-from typing import get_args
+import functools
+from typing import NamedTuple, get_args
 
 import chex
 import jax
@@ -9,12 +10,13 @@ import optax
 from flax import struct
 
 from agentrl.checks import check_choice, check_range
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Context, InitInputs, Setup, UpdateResult
 from agentrl.learner.required import required
 from agentrl.methods.by_turn import ended, to_turns
 from agentrl.methods.networks import Embedding, descended, observations
 from agentrl.rewards.novelty import Episodic, episodic_novelty, novelty_gain, of_next_turn
 from agentrl.streams import PerTurn, Rows, Streams
+from envs.environment import Environment
 
 
 class Curiosity(struct.PyTreeNode):
@@ -41,26 +43,76 @@ def deviation(moments: jax.Array) -> jax.Array:
     return jnp.where(variance > 1e-12, jnp.sqrt(jnp.maximum(variance, 1e-12)), 1.0)
 
 
-def raw_novelty(
+def predictor_loss(
     network: Embedding,
-    value: Curiosity,
-    streams: Streams,
-    rows: Rows,
-    known_scale: float,
-    episodic: Episodic,
-    ridge: float,
+    predictor: chex.ArrayTree,
+    seen: jax.Array,
+    target: jax.Array,
+    there: jax.Array,
 ) -> jax.Array:
-    """The bonus of each turn, f32[N, T], before it is divided; see `curiosity`."""
-    seen, _ = observations(rows)
-    phi = network.apply(value.target, seen)
-    error = prediction_error(network.apply(value.predictor, seen), phi)
-    shape, size = streams.mask.shape, rows.tokens.shape
-    error = to_turns(error.reshape(size), rows, shape)
-    phi = to_turns(phi.reshape(*size, -1), rows, shape)
-    mask, ends = streams.mask, ended(streams)
-    factor = episodic_novelty(episodic, phi, streams.anchor, mask, ends, ridge=ridge)
-    gain = novelty_gain(of_next_turn(error, mask, ends), error, scale=known_scale)
-    return jnp.where(mask, gain * of_next_turn(factor, mask, ends), 0.0)
+    """Mean squared distance of what is predicted of the observations `seen` [n, ...] to the target
+    f32[n, F], over those that are `there` bool[n], f32[]."""
+    error = jnp.sum(jnp.square(network.apply(predictor, seen) - target), axis=-1)
+    return jnp.sum(jnp.where(there, error, 0.0)) / jnp.maximum(jnp.sum(there), 1)
+
+
+class Hooks(NamedTuple):
+    """The hooks of `curiosity`, with what they are made of."""
+
+    env: Environment
+    network: Embedding
+    adam: optax.GradientTransformation
+    steps: int
+    known_scale: float
+    episodic: Episodic
+    ridge: float
+
+    def init(self, start: InitInputs) -> Curiosity:
+        """A random target and a predictor that starts apart from it."""
+        target_key, key = jax.random.split(start.key)
+        example = jnp.zeros((1, *self.env.observation_shape), self.env.observation_dtype)
+        predictor = self.network.init(key, example)
+        target = self.network.init(target_key, example)
+        return Curiosity(target, predictor, self.adam.init(predictor), jnp.zeros(3))
+
+    def bonus(self, value: Curiosity, streams: Streams, rows: Rows) -> jax.Array:
+        """The bonus of each turn, f32[N, T], before it is divided; see `curiosity`."""
+        network, (seen, _) = self.network, observations(rows)
+        phi = network.apply(value.target, seen)
+        error = prediction_error(network.apply(value.predictor, seen), phi)
+        shape, size = streams.mask.shape, rows.tokens.shape
+        error = to_turns(error.reshape(size), rows, shape)
+        phi = to_turns(phi.reshape(*size, -1), rows, shape)
+        mask, ends = streams.mask, ended(streams)
+        factor = episodic_novelty(self.episodic, phi, streams.anchor, mask, ends, ridge=self.ridge)
+        gain = novelty_gain(of_next_turn(error, mask, ends), error, scale=self.known_scale)
+        return jnp.where(mask, gain * of_next_turn(factor, mask, ends), 0.0)
+
+    def annotate(self, context: Context, streams: Streams, rows: Rows) -> dict[str, PerTurn]:
+        """`novelty` f32[N, T], the bonus over the deviation of all bonuses before this update."""
+        value = context.value
+        return {"novelty": PerTurn(self.bonus(value, streams, rows) / deviation(value.moments))}
+
+    def after(
+        self, value: Curiosity, outcome: UpdateResult
+    ) -> tuple[Curiosity, dict[str, jax.Array]]:
+        """The predictor after its steps, and the moments with the update's bonuses."""
+        seen, there = observations(outcome.rows)
+        target = self.network.apply(value.target, seen)
+        loss_of = functools.partial(
+            predictor_loss, self.network, seen=seen, target=target, there=there
+        )
+        predictor, opt_state, losses = descended(
+            loss_of, self.adam, value.predictor, value.opt_state, self.steps
+        )
+        raw = self.bonus(value, outcome.streams, outcome.rows)
+        count = jnp.sum(outcome.streams.mask) * 1.0
+        added = jnp.stack([count, jnp.sum(raw), jnp.sum(raw**2)])
+        metrics = {
+            "novelty": added[1::-1],
+            "prediction_error": jnp.stack([losses[0], jnp.ones(())]),
+        }
+        return Curiosity(value.target, predictor, opt_state, value.moments + added), metrics
 
 
 def _check(setup: Setup, episodic: Episodic, **sizes: int) -> None:
@@ -122,40 +174,7 @@ def curiosity(
     check_range("config.components.curiosity.ridge", ridge, 0.0, above=True)
     env, _ = next(iter(setup.envs.values()))
     network = Embedding(hidden, features, env.num_codes)
-    adam = optax.adam(learning_rate)
-
-    def init(start):
-        target_key, key = jax.random.split(start.key)
-        example = jnp.zeros((1, *env.observation_shape), env.observation_dtype)
-        predictor = network.init(key, example)
-        target = network.init(target_key, example)
-        return Curiosity(target, predictor, adam.init(predictor), jnp.zeros(3))
-
-    def annotate(context, streams, rows):
-        value = context.value
-        return {"novelty": PerTurn(bonus(value, streams, rows) / deviation(value.moments))}
-
-    def bonus(value, streams, rows):
-        return raw_novelty(network, value, streams, rows, known_scale, episodic, ridge)
-
-    def after(value, outcome):
-        seen, there = observations(outcome.rows)
-        target = network.apply(value.target, seen)
-
-        def loss_of(predictor):
-            error = jnp.sum(jnp.square(network.apply(predictor, seen) - target), axis=-1)
-            return jnp.sum(jnp.where(there, error, 0.0)) / jnp.maximum(jnp.sum(there), 1)
-
-        predictor, opt_state, losses = descended(
-            loss_of, adam, value.predictor, value.opt_state, steps
-        )
-        raw = bonus(value, outcome.streams, outcome.rows)
-        count = jnp.sum(outcome.streams.mask) * 1.0
-        added = jnp.stack([count, jnp.sum(raw), jnp.sum(raw**2)])
-        metrics = {
-            "novelty": added[1::-1],
-            "prediction_error": jnp.stack([losses[0], jnp.ones(())]),
-        }
-        return Curiosity(value.target, predictor, opt_state, value.moments + added), metrics
-
-    return Component(init=init, annotate=annotate, after=after, fills=("novelty",))
+    hooks = Hooks(env, network, optax.adam(learning_rate), steps, known_scale, episodic, ridge)
+    return Component(
+        init=hooks.init, annotate=hooks.annotate, after=hooks.after, fills=("novelty",)
+    )

@@ -1,13 +1,14 @@
 """A curriculum: tasks of a list are drawn by how often the policy has solved them."""
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
+import chex
 import jax
 import jax.numpy as jnp
 from flax import struct
 
 from agentrl.checks import check_choice, check_range
-from agentrl.learner.component import Component, Inputs, Setup
+from agentrl.learner.component import Component, InitInputs, Inputs, Setup, UpdateResult
 from agentrl.streams import Streams
 
 Weighting = Literal["learnability", "failure"]
@@ -58,6 +59,11 @@ def updated(record: Record, streams: Streams, number: jax.Array, *, decay: float
     )
 
 
+def unseen(tasks: int) -> Record:
+    """The record of so many tasks of which none was drawn."""
+    return Record(jnp.zeros(tasks), jnp.zeros(tasks, jnp.int32))
+
+
 def mean_success(record: Record) -> jax.Array:
     """Total and weight f32[2] of the running successes of the tasks that were drawn."""
     known = record.seen > 0
@@ -71,6 +77,46 @@ def tasks_by_number(key: jax.Array, count: int, given: jax.Array) -> tuple[jax.A
     """
     del key, count
     return jax.vmap(lambda n: jax.random.fold_in(jax.random.key(0), n))(given), None
+
+
+class Hooks(NamedTuple):
+    """The hooks of `curriculum`, with what they are made of; groups: G of an update."""
+
+    groups: int
+    tasks: int
+    weighting: Weighting
+    floor: float
+    decay: float
+
+    def init(self, start: InitInputs) -> Record:
+        """The running success of each task, f32[K]: no task was seen yet."""
+        del start
+        return unseen(self.tasks)
+
+    def weights(self, record: Record) -> jax.Array:
+        """`task_weights` now, f32[K]."""
+        return task_weights(record.success, record.seen, weighting=self.weighting, floor=self.floor)
+
+    def before(self, record: Record, params: chex.ArrayTree, key: jax.Array) -> Inputs:
+        """Numbers of the update's tasks, i32[G], drawn by their weights."""
+        del params
+        chance = jnp.log(self.weights(record))
+        drawn = jax.random.categorical(key, chance, shape=(self.groups,))
+        return Inputs({"tasks": drawn.astype(jnp.int32)})
+
+    def after(self, record: Record, outcome: UpdateResult) -> tuple[Record, dict[str, jax.Array]]:
+        """Running successes with those of the update's streams."""
+        number = outcome.inputs["tasks"][outcome.streams.group]
+        record = updated(record, outcome.streams, number, decay=self.decay)
+        chance = self.weights(record)
+        number = jnp.exp(-jnp.sum(jnp.where(chance > 0, chance * jnp.log(chance), 0.0)))
+        one = jnp.ones(())
+        metrics = {
+            "curriculum/success": mean_success(record),
+            "curriculum/seen": jnp.stack([jnp.mean(record.seen > 0), one]),
+            "curriculum/effective_tasks": jnp.stack([number, one]),
+        }
+        return record, metrics
 
 
 def curriculum(
@@ -111,32 +157,5 @@ def curriculum(
             "component 'curriculum' draws numbers of tasks, which this rollout does not take: set "
             "its task sampler to agentrl.methods.curriculum.tasks_by_number"
         )
-    groups = setup.rollout.units[0]
-
-    def weights_of(record):
-        return task_weights(record.success, record.seen, weighting=weighting, floor=floor)
-
-    def before(record, params, key):
-        chance = jnp.log(weights_of(record))
-        drawn = jax.random.categorical(key, chance, shape=(groups,))
-        return Inputs({"tasks": drawn.astype(jnp.int32)})
-
-    def after(record, outcome):
-        number = outcome.inputs["tasks"][outcome.streams.group]
-        record = updated(record, outcome.streams, number, decay=decay)
-        chance = weights_of(record)
-        number = jnp.exp(-jnp.sum(jnp.where(chance > 0, chance * jnp.log(chance), 0.0)))
-        one = jnp.ones(())
-        metrics = {
-            "curriculum/success": mean_success(record),
-            "curriculum/seen": jnp.stack([jnp.mean(record.seen > 0), one]),
-            "curriculum/effective_tasks": jnp.stack([number, one]),
-        }
-        return record, metrics
-
-    return Component(
-        init=lambda start: Record(jnp.zeros(tasks), jnp.zeros(tasks, jnp.int32)),
-        before=before,
-        after=after,
-        fills=("tasks",),
-    )
+    hooks = Hooks(setup.rollout.units[0], tasks, weighting, floor, decay)
+    return Component(init=hooks.init, before=hooks.before, after=hooks.after, fills=("tasks",))

@@ -1,17 +1,29 @@
 """DAgger: a teacher labels the states that the policy visits, and the labels of all rounds are
 imitated."""
 
-from typing import Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
+import chex
 import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_choice, check_range
-from agentrl.learner.component import Component, Setup, Source
-from agentrl.methods.ring import drawn, empty, put, usable
-from agentrl.methods.teaching import Chances, Lesson, classroom, teacher_named
+from agentrl.learner.component import (
+    Batches,
+    Component,
+    Context,
+    InitInputs,
+    Setup,
+    Source,
+    UpdateResult,
+)
+from agentrl.methods.by_turn import done_if
+from agentrl.methods.ring import Ring, drawn, empty, put, usable
+from agentrl.methods.teaching import Chances, Classroom, Lesson, classroom, teacher_named
 from agentrl.players.scripted import is_outside
-from agentrl.streams import at_positions
+from agentrl.policies.protocol import AnyPolicy
+from agentrl.rollout.metrics import mean
+from agentrl.streams import Rows, at_positions
 
 Keep = Literal["all", "failures", "disagreements"]
 
@@ -38,14 +50,67 @@ def lesson_metrics(lesson: Lesson) -> dict[str, jax.Array]:
     mask = lesson.streams.mask
     own = mask & ~lesson.led
     solved = jnp.any(lesson.streams.success & mask, axis=1)
-
-    def share(x, of):
-        return jnp.stack([jnp.sum(x & of), jnp.sum(of)]).astype(jnp.float32)
-
     return {
-        "dagger/success_rate": share(solved, jnp.any(mask, axis=1)),
-        "dagger/agreement": share(lesson.right, own),
+        "dagger/success_rate": mean(solved, jnp.any(mask, axis=1)),
+        "dagger/agreement": mean(lesson.right, own),
     }
+
+
+class Hooks(NamedTuple):
+    """The hooks of `dagger`, with what they are made of."""
+
+    room: Classroom
+    policy: AnyPolicy
+    keep: Keep
+    episodes: int
+    size: int
+    rows: int
+    every: int
+    rounds: int
+    labels: int
+    leads: float
+    decay: float
+
+    def lesson(self, params: chex.ArrayTree, key: jax.Array, chances: Chances) -> Lesson:
+        """A round: episodes that policy and teacher share by `chances`, labelled by the teacher."""
+        task_key, key = jax.random.split(key)
+        return self.room.play(params, jax.random.split(task_key, self.episodes), key, chances)
+
+    def init(self, start: InitInputs) -> dict[str, Any]:
+        """A ring with room for `size` labelled rows, none of which is there yet."""
+        like = jax.eval_shape(self.lesson, self.policy.init(start.key), start.key, Chances())
+        ring = empty(like.rows, self.size)
+        zero = jnp.zeros((), jnp.int32)
+        return {"key": start.key, "updates": zero, "asked": zero, "ring": ring}
+
+    def make(self, context: Context, sources: Batches) -> tuple[None, Rows]:
+        """Rows of the rounds so far."""
+        del sources
+        ring = context.value["ring"]
+        return None, drawn(ring, usable(ring, self.rounds), self.rows, context.key)
+
+    def play(
+        self, params: chex.ArrayTree, ring: Ring, asked: jax.Array, key: jax.Array
+    ) -> tuple[tuple[Ring, jax.Array], dict[str, jax.Array]]:
+        """((the ring after another round, labels asked for so far), metrics)."""
+        chances = Chances(leads=self.leads * jnp.float32(self.decay) ** ring.round)
+        lesson = self.lesson(params, key, chances)
+        kept, now = chosen(lesson, self.keep, self.labels - asked if self.labels else None)
+        kept = at_positions(kept, lesson.rows).astype(bool)
+        ring = put(ring, lesson.rows.replace(loss_mask=lesson.rows.loss_mask & kept))
+        return (ring, asked + jnp.sum(now, dtype=jnp.int32)), lesson_metrics(lesson)
+
+    def after(
+        self, value: dict[str, Any], outcome: UpdateResult
+    ) -> tuple[dict[str, Any], dict[str, jax.Array]]:
+        """The value after another round, if it is due."""
+        key, play_key = jax.random.split(value["key"])
+        kept, due = (value["ring"], value["asked"]), value["updates"] % self.every == 0
+        (ring, asked), metrics = done_if(due, self.play, kept, outcome.params, *kept, play_key)
+        counts = {"dagger/labels": asked, "dagger/rows": jnp.sum(usable(ring, self.rounds))}
+        for name, count in counts.items():
+            metrics[name] = jnp.stack([count.astype(jnp.float32), jnp.ones(())])
+        return {"key": key, "updates": value["updates"] + 1, "asked": asked, "ring": ring}, metrics
 
 
 def dagger(
@@ -114,40 +179,10 @@ def dagger(
     check_choice(f"{path}.keep", keep, get_args(Keep))
     room = classroom(setup, "dagger", teacher_named(setup, teacher, thoughts), labels=True)
 
-    def rows_of(key):
-        tasks, params = jax.random.split(key, episodes), setup.policy.init(key)
-        return room.play(params, tasks, key, Chances()).rows
-
-    def init(start):
-        ring = empty(jax.eval_shape(rows_of, start.key), size)
-        zero = jnp.zeros((), jnp.int32)
-        return {"key": start.key, "updates": zero, "asked": zero, "ring": ring}
-
-    def make(context, sources):
-        ring = context.value["ring"]
-        return None, drawn(ring, usable(ring, rounds), rows, context.key)
-
-    def play(params, ring, asked, key):
-        task_key, key = jax.random.split(key)
-        lead = leads * jnp.float32(decay) ** ring.round
-        tasks = jax.random.split(task_key, episodes)
-        lesson = room.play(params, tasks, key, Chances(leads=lead))
-        kept, now = chosen(lesson, keep, labels - asked if labels else None)
-        kept = at_positions(kept, lesson.rows).astype(bool)
-        ring = put(ring, lesson.rows.replace(loss_mask=lesson.rows.loss_mask & kept))
-        return ring, asked + jnp.sum(now, dtype=jnp.int32), lesson_metrics(lesson)
-
-    def after(value, outcome):
-        def rest(params, ring, asked, key):
-            metrics = jax.eval_shape(play, params, ring, asked, key)[2]
-            return ring, asked, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), metrics)
-
-        key, play_key = jax.random.split(value["key"])
-        given = (outcome.params, value["ring"], value["asked"], play_key)
-        ring, asked, metrics = jax.lax.cond(value["updates"] % every == 0, play, rest, *given)
-        counts = {"dagger/labels": asked, "dagger/rows": jnp.sum(usable(ring, rounds))}
-        for name, count in counts.items():
-            metrics[name] = jnp.stack([count.astype(jnp.float32), jnp.ones(())])
-        return {"key": key, "updates": value["updates"] + 1, "asked": asked, "ring": ring}, metrics
-
-    return Component(init=init, source=Source(make), after=after, asks=is_outside(teacher))
+    hooks = Hooks(
+        room, setup.policy, keep, episodes=episodes, size=size, rows=rows, every=every,
+        rounds=rounds, labels=labels, leads=leads, decay=decay,
+    )  # fmt: skip
+    return Component(
+        init=hooks.init, source=Source(hooks.make), after=hooks.after, asks=is_outside(teacher)
+    )

@@ -1,7 +1,8 @@
 """Adversarial inverse reinforcement learning of a reward that several tasks share (MT-CSIRL)."""
 
+import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import chex
 import jax
@@ -11,7 +12,7 @@ from flax import struct
 
 from agentrl import losses
 from agentrl.checks import check_choice, check_range
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Context, InitInputs, Setup, UpdateResult
 from agentrl.learner.required import required
 from agentrl.methods.by_turn import to_turns, transitions
 from agentrl.methods.networks import Embedding, descended, observations
@@ -19,7 +20,8 @@ from agentrl.methods.progress import correlation
 from agentrl.methods.transitions import Transitions, drawn, played
 from agentrl.players.scripted import check_expert
 from agentrl.policies.actor_critic import Policy
-from agentrl.streams import PerTurn
+from agentrl.streams import PerTurn, Rows, Streams
+from envs.environment import EnvParams
 
 if TYPE_CHECKING:
     from envs.meadow.env import Meadow
@@ -69,35 +71,119 @@ class Judge(NamedTuple):
         common = self.reward(params, turns["observation"], turns["action"])
         if self.form == "gail":
             return common
-
-        def potential(observation):
-            return self.potential.apply(params["potential"], observation)[:, 0]
-
+        before, behind = (
+            self.potential.apply(params["potential"], turns[name])[:, 0]
+            for name in ("observation", "following")
+        )
         return losses.airl_logit(
             turns["reward"] + common,
-            potential(turns["observation"]),
-            potential(turns["following"]),
+            before,
+            behind,
             turns["over"],
             logp,
             gamma=self.gamma,
             temperature=self.temperature,
         )
 
+    def loss(
+        self,
+        params: chex.ArrayTree,
+        turns: Mapping[str, jax.Array],
+        label: jax.Array,
+        some: jax.Array,
+    ) -> jax.Array:
+        """Mean `losses.discriminator_loss` of transitions with their `logp`, f32[].
 
-def _log_policy(
-    policy: Policy, params: chex.ArrayTree, turns: Mapping[str, jax.Array]
-) -> jax.Array:
+        label: bool[n], it is the expert's. some: bool[], the policy has any; 0 where not.
+        """
+        logit = self.logit(params, turns, turns["logp"])
+        loss = losses.discriminator_loss(logit, label, smoothing=self.smoothing)
+        return jnp.where(some, jnp.mean(loss), 0.0)
+
+    def common_sense(self, params: chex.ArrayTree, observation: jax.Array) -> jax.Array:
+        """min(c, 0) of all actions, c the mean of the heads, f32[n, A]."""
+        return jnp.minimum(jnp.mean(self.rewards(params, observation), axis=1), 0.0)
+
+
+def log_policy(policy: Policy, params: chex.ArrayTree, turns: Mapping[str, jax.Array]) -> jax.Array:
     """log pi(a | s) of transitions, f32[n]."""
     logits, _, _ = policy.step(params, None, turns["observation"])
     every = jax.nn.log_softmax(logits)
     return jnp.take_along_axis(every, turns["action"][:, None], axis=1)[:, 0]
 
 
-def _shown(data: Transitions) -> dict[str, jax.Array]:
-    """The demonstrations by the names of `transitions`; `read`: those that are there."""
-    names = ("observation", "following", "reward", "over")
-    found = {name: getattr(data, name) for name in names}
-    return found | {"action": data.action, "read": data.acted}
+class Hooks(NamedTuple):
+    """The hooks of `discriminator`, with what they are made of."""
+
+    policy: Policy
+    env_params: EnvParams
+    judge: Judge
+    adamw: optax.GradientTransformation
+    demonstrations: int
+    steps: int
+    batch: int
+
+    def init(self, start: InitInputs) -> Discriminator:
+        """Untrained networks of reward and potential, and the expert's episodes, played once."""
+        judge, env = self.judge, self.judge.env
+        play, one, other, key = jax.random.split(start.key, 4)
+        data = played(
+            env, self.env_params, jnp.zeros(self.demonstrations), play, gamma=judge.gamma, best=1.0
+        )
+        seen = data.observation[:1]
+        params = {
+            "common": judge.common.init(one, seen[:, jnp.asarray(env.common)]),
+            "potential": judge.potential.init(other, seen),
+        }
+        return Discriminator(params, self.adamw.init(params), data, key)
+
+    def annotate(self, context: Context, streams: Streams, rows: Rows) -> dict[str, PerTurn]:
+        """`imitation` f32[N, T]: the reward that the networks now give to each turn."""
+        seen, there = observations(rows)
+        action = jnp.where(there, rows.tokens.reshape(-1), 0)
+        paid = self.judge.reward(context.value.params, seen, action).reshape(rows.tokens.shape)
+        return {"imitation": PerTurn(to_turns(paid, rows, streams.mask.shape))}
+
+    def after(
+        self, value: Discriminator, outcome: UpdateResult
+    ) -> tuple[Discriminator, dict[str, Any]]:
+        """The networks after `steps` on demonstrations and the update's own turns."""
+        own = transitions(outcome.streams, outcome.rows)
+        own["read"] = own["acted"] & (own["seen"] | own["over"])
+        found, loss = self.trained(outcome.before.params, value, own)
+        told = outcome.notes["imitation"].values
+        return found, {
+            "discriminator_error": jnp.stack([loss[0], jnp.ones(())]),
+        } | _measured(self.judge, found, own, told, outcome.streams.mask)
+
+    def trained(
+        self, acting: chex.ArrayTree, value: Discriminator, own: Mapping[str, jax.Array]
+    ) -> tuple[Discriminator, jax.Array]:
+        """(the discriminator after `steps` steps, losses f32[steps] before each).
+
+        acting: the policy's parameters. own: its transitions, those that are `read`.
+        """
+        data, batch = value.data, self.batch
+        names = ("observation", "following", "reward", "over", "action")
+        shown = {name: getattr(data, name) for name in names} | {"read": data.acted}
+        used = {name: own[name] for name in shown}
+        sides = [x | {"logp": log_policy(self.policy, acting, x)} for x in (shown, used)]
+        shares = [turns["read"] / jnp.maximum(jnp.sum(turns["read"]), 1) for turns in sides]
+        label = jnp.arange(2 * batch) < batch
+        some = jnp.any(used["read"])
+
+        def step(carry, keys):
+            parts = [drawn(x, s, batch, k) for x, s, k in zip(sides, shares, keys, strict=True)]
+            turns = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+            loss_of = functools.partial(self.judge.loss, turns=turns, label=label, some=some)
+            params, opt_state, loss = descended(loss_of, self.adamw, *carry, 1)
+            return (params, opt_state), loss[0]
+
+        key, draw = jax.random.split(value.key)
+        carry = (value.params, value.opt_state)
+        keys = jax.random.split(draw, (self.steps, 2))
+        (params, opt_state), found = jax.lax.scan(step, carry, keys)
+        return value.replace(params=params, opt_state=opt_state, key=key), found
 
 
 def discriminator(
@@ -160,7 +246,10 @@ def discriminator(
         whole_episodes=True, without_memory=True,
     )  # fmt: skip
     check_expert(env, env_params)
-    _check(form, demonstrations=demonstrations, hidden=hidden, steps=steps, batch=batch)
+    check_choice(f"{PATH}.form", form, get_args(Form))
+    counts = {"demonstrations": demonstrations, "hidden": hidden, "steps": steps, "batch": batch}
+    for name, number in counts.items():
+        check_range(f"{PATH}.{name}", number, 1)
     check_range(f"{PATH}.learning_rate", learning_rate, 0.0, above=True)
     check_range(f"{PATH}.weight_decay", weight_decay, 0.0)
     check_range(f"{PATH}.smoothing", smoothing, 0.0, 0.5, below=True)
@@ -172,80 +261,10 @@ def discriminator(
         Embedding(hidden, 1, env.num_codes), heads, form, gamma, temperature, smoothing,
     )  # fmt: skip
     adamw = optax.adamw(learning_rate, weight_decay=weight_decay)
-
-    def init(start):
-        play, one, other, key = jax.random.split(start.key, 4)
-        data = played(env, env_params, jnp.zeros(demonstrations), play, gamma=gamma, best=1.0)
-        seen = data.observation[:1]
-        params = {
-            "common": judge.common.init(one, seen[:, jnp.asarray(env.common)]),
-            "potential": judge.potential.init(other, seen),
-        }
-        return Discriminator(params, adamw.init(params), data, key)
-
-    def annotate(context, streams, rows):
-        seen, there = observations(rows)
-        action = jnp.where(there, rows.tokens.reshape(-1), 0)
-        paid = judge.reward(context.value.params, seen, action).reshape(rows.tokens.shape)
-        return {"imitation": PerTurn(to_turns(paid, rows, streams.mask.shape))}
-
-    def after(value, outcome):
-        own = transitions(outcome.streams, outcome.rows)
-        own["read"] = own["acted"] & (own["seen"] | own["over"])
-        before = outcome.before.params
-        found, losses_ = _trained(setup.policy, before, judge, adamw, value, own, steps, batch)
-        told = outcome.notes["imitation"].values
-        return found, {
-            "discriminator_error": jnp.stack([losses_[0], jnp.ones(())]),
-        } | _measured(judge, found, own, told, outcome.streams.mask)
-
-    return Component(init=init, annotate=annotate, after=after, fills=("imitation",))
-
-
-def _check(form: Form, **counts: int) -> None:
-    check_choice(f"{PATH}.form", form, get_args(Form))
-    for name, number in counts.items():
-        check_range(f"{PATH}.{name}", number, 1)
-
-
-def _trained(
-    policy: Policy,
-    acting: chex.ArrayTree,
-    judge: Judge,
-    transform: optax.GradientTransformation,
-    value: Discriminator,
-    own: Mapping[str, jax.Array],
-    steps: int,
-    batch: int,
-) -> tuple[Discriminator, jax.Array]:
-    """(the discriminator after `steps` steps, losses f32[steps] before each).
-
-    acting: the policy's parameters. own: its transitions, those that are `read`.
-    """
-    shown = _shown(value.data)
-    used = {name: own[name] for name in shown}
-    sides = [(turns | {"logp": _log_policy(policy, acting, turns)}) for turns in (shown, used)]
-    shares = [turns["read"] / jnp.maximum(jnp.sum(turns["read"]), 1) for turns in sides]
-    label = jnp.arange(2 * batch) < batch
-    some = jnp.any(used["read"])
-
-    def step(carry, keys):
-        parts = [drawn(x, s, batch, k) for x, s, k in zip(sides, shares, keys, strict=True)]
-        turns = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
-
-        def loss_of(params):
-            logit = judge.logit(params, turns, turns["logp"])
-            loss = losses.discriminator_loss(logit, label, smoothing=judge.smoothing)
-            return jnp.where(some, jnp.mean(loss), 0.0)
-
-        params, opt_state, loss = descended(loss_of, transform, *carry, 1)
-        return (params, opt_state), loss[0]
-
-    key, draw = jax.random.split(value.key)
-    carry = (value.params, value.opt_state)
-    keys = jax.random.split(draw, (steps, 2))
-    (params, opt_state), found = jax.lax.scan(step, carry, keys)
-    return value.replace(params=params, opt_state=opt_state, key=key), found
+    hooks = Hooks(setup.policy, env_params, judge, adamw, demonstrations, steps, batch)
+    return Component(
+        init=hooks.init, annotate=hooks.annotate, after=hooks.after, fills=("imitation",)
+    )
 
 
 def _measured(
@@ -259,10 +278,7 @@ def _measured(
     env = judge.env
     true = env.common_reward(own["observation"], own["action"]).reshape(mask.shape)
     alike = correlation(told, true, mask)
-
-    def extra(observation):
-        return jnp.minimum(jnp.mean(judge.rewards(value.params, observation), axis=1), 0.0)
-
+    extra = functools.partial(judge.common_sense, value.params)
     one, turns = jnp.ones(()), jnp.sum(mask) * 1.0
     anew = {f"transfer/{name}": jnp.stack([x, one]) for name, x in env.transfer(extra).items()}
     episodes = jnp.sum(jnp.any(mask, axis=1)) * 1.0

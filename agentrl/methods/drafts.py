@@ -1,7 +1,8 @@
 """DRAFT-RL: several drafts of each agent, grades by peers, a reward model, the winner's turns."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import chex
 import flax.linen as nn
@@ -11,7 +12,15 @@ import optax
 from flax import struct
 
 from agentrl.checks import check_choice, check_range
-from agentrl.learner.component import Component, Setup, Source
+from agentrl.learner.component import (
+    Batches,
+    Component,
+    Context,
+    InitInputs,
+    Setup,
+    Source,
+    UpdateResult,
+)
 from agentrl.learner.required import required
 from agentrl.methods.by_turn import rows_of_turns
 from agentrl.methods.networks import descended
@@ -68,20 +77,23 @@ class Batch(NamedTuple):
     own: jax.Array
 
 
-def draft_select(score: jax.Array, eligible: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """(best of all i32[G], among I K; best of each agent i32[G, I]) by (eligible, score).
+def best_eligible(score: jax.Array, eligible: jax.Array) -> jax.Array:
+    """The number of the highest score among the eligible, i32[...]; among all where none is.
 
-    score: f32[G, I, K]. eligible: bool[G, I, K]. Where none is eligible the score alone decides.
+    score: f32[..., M]. eligible: bool[..., M].
     """
+    some = jnp.any(eligible, axis=-1, keepdims=True)
+    return jnp.argmax(jnp.where(eligible | ~some, score, -jnp.inf), axis=-1)
 
-    def best(score, eligible):
-        some = jnp.any(eligible, axis=-1, keepdims=True)
-        return jnp.argmax(jnp.where(eligible | ~some, score, -jnp.inf), axis=-1)
 
-    def whole(x):
-        return x.reshape(x.shape[0], -1)
+def draft_select(score: jax.Array, eligible: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(best of all i32[G], among I K; best of each agent i32[G, I]) by `best_eligible`.
 
-    return best(whole(score), whole(eligible)), best(score, eligible)
+    score: f32[G, I, K]. eligible: bool[G, I, K].
+    """
+    groups = score.shape[0]
+    best = best_eligible(score.reshape(groups, -1), eligible.reshape(groups, -1))
+    return best, best_eligible(score, eligible)
 
 
 def draft_reward(
@@ -97,11 +109,8 @@ def draft_reward(
 
     overall: f32[..., P], the grades by peers in [0, 1]. right, valid: bool[...].
     """
-
-    def sign(x):
-        return 2.0 * x - 1.0
-
-    return task * sign(right) + peers * sign(jnp.mean(overall, axis=-1)) + form * sign(valid)
+    graded = 2.0 * jnp.mean(overall, axis=-1) - 1.0
+    return task * (2.0 * right - 1.0) + peers * graded + form * (2.0 * valid - 1.0)
 
 
 def draft_features(
@@ -140,6 +149,12 @@ def pairs_in_order(score: jax.Array, right: jax.Array) -> jax.Array:
     return jnp.stack([jnp.sum(jnp.where(pairs, higher, 0.0)), jnp.sum(pairs) * 1.0])
 
 
+def role_sums(x: jax.Array | float, counted: jax.Array, role: jax.Array) -> jax.Array:
+    """The sum of x over the counted turns bool[N, T] of each role, f32[N]; role: i32[N] below N."""
+    of_stream = jnp.sum(jnp.where(counted, x, 0.0), axis=1)
+    return jax.ops.segment_sum(of_stream, role, num_segments=role.shape[0])
+
+
 def by_agent(advantage: jax.Array, winner_turns: jax.Array, role: jax.Array) -> jax.Array:
     """Reweighting: the advantages of each agent's winners to mean 0 and variance 1, f32[N, T].
 
@@ -147,14 +162,9 @@ def by_agent(advantage: jax.Array, winner_turns: jax.Array, role: jax.Array) -> 
     are. winner_turns: f32[N, T]. role: i32[N], below N.
     """
     counted = winner_turns > 0
-
-    def total(x):
-        of_stream = jnp.sum(jnp.where(counted, x, 0.0), axis=1)
-        return jax.ops.segment_sum(of_stream, role, num_segments=role.shape[0])
-
-    count = jnp.maximum(total(1.0), 1.0)
-    away = advantage - (total(advantage) / count)[role][:, None]
-    deviation = jnp.sqrt(total(away**2) / count)[role][:, None]
+    count = jnp.maximum(role_sums(1.0, counted, role), 1.0)
+    away = advantage - (role_sums(advantage, counted, role) / count)[role][:, None]
+    deviation = jnp.sqrt(role_sums(away**2, counted, role) / count)[role][:, None]
     even = deviation < _EVEN
     scaled = jnp.where(even, advantage, away / jnp.where(even, 1.0, deviation))
     return jnp.where(counted, scaled, 0.0)
@@ -164,6 +174,97 @@ def twins(key: jax.Array, answer: jax.Array, right: jax.Array, solution: jax.Arr
     """The answers with the opposite label: a wrong one for right ones, the solution for others."""
     wrong = (solution + jax.random.randint(key, answer.shape, 1, numbers)) % numbers
     return jnp.where(right, wrong, solution)
+
+
+def draft_loss(
+    network: DraftScore, params: chex.ArrayTree, shown: jax.Array, right: jax.Array
+) -> jax.Array:
+    """Mean cross-entropy of the reward model on drafts, f32[]. shown: their features f32[..., F];
+    right: bool[...]."""
+    logit = network.apply(params, shown)
+    return jnp.mean(optax.sigmoid_binary_cross_entropy(logit, right * 1.0))
+
+
+class Hooks(NamedTuple):
+    """The hooks of `drafts`, with what they are made of.
+
+    actions: see `turn_actions`. weights: of `draft_reward`, by name.
+    """
+
+    env: "Drafts"
+    network: DraftScore
+    adamw: optax.GradientTransformation
+    actions: Callable[[Streams, Rows], jax.Array]
+    peers: Peers
+    weights: Mapping[str, float]
+    steps: int
+    flipped: bool
+
+    def look(self, judge: DraftJudge, streams: Streams, rows: Rows) -> Batch:
+        """The drafts of a batch, as the reward model sees them."""
+        env = self.env
+        # Episodes in the order of their numbers, so that draws do not depend on that of streams.
+        stream = jnp.lexsort((streams.role, streams.episode)).reshape(-1, env.agents)
+        action = jnp.maximum(self.actions(streams, rows)[..., 0], 0)
+        action = jnp.where(streams.valid & streams.mask, action, 0)
+        written = jax.vmap(env.written)(action[stream], streams.mask[stream])
+        grade = jnp.maximum(written.grade, 0)
+        if self.peers == "random":
+            grade = jax.random.randint(judge.key, grade.shape, 0, env.highest_grade + 1)
+        grade = grade / env.highest_grade * env.reviews
+        right = written.answer == solutions(env, streams, stream)
+        valid = (written.notes[..., 0] >= 0) & (written.answer >= 0)
+        shown = jax.vmap(draft_features, (0, 0, 0, None))(
+            written.notes, written.answer, grade, env.numbers
+        )
+        score = self.network.apply(judge.params, shown)
+        best, own = draft_select(score, valid)
+        return Batch(
+            stream, written.draft, written.notes, written.answer, grade, right, valid, score, best,
+            own,
+        )  # fmt: skip
+
+    def init(self, start: InitInputs) -> DraftJudge:
+        """A reward model of drafts with random weights, and its optimizer's state."""
+        key, following = jax.random.split(start.key)
+        params = self.network.init(key, jnp.zeros((1, _TOLD + 2 * self.env.numbers)))
+        return DraftJudge(params, self.adamw.init(params), following)
+
+    def make(self, context: Context, sources: Batches) -> tuple[None, Rows]:
+        """Rows of each episode's teacher, the best draft that is right, once for each agent."""
+        streams, rows = sources["rollout"]
+        return None, teacher_rows(self.look(context.value, streams, rows), streams, rows)
+
+    def annotate(
+        self, context: Context, streams: Streams, rows: Rows
+    ) -> tuple[dict[str, Any], dict[str, jax.Array]]:
+        """The agents' best drafts and their rewards, and what the reward model learns from."""
+        env, batch = self.env, self.look(context.value, streams, rows)
+        key = jax.random.fold_in(context.value.key, 1)
+        solution = solutions(env, streams, batch.stream)
+        answer = twins(key, batch.answer, batch.right, solution, env.numbers)
+        of = jax.vmap(draft_features, (0, 0, 0, None))
+        shown = [of(batch.notes, x, batch.grade, env.numbers) for x in (batch.answer, answer)]
+        examples = jnp.stack(shown), jnp.stack([batch.right, ~batch.right])
+        gained = draft_reward(batch.right, batch.grade, batch.valid, **self.weights)
+        notes = winner_notes(batch, gained, streams.mask.shape)
+        told = {"draft_examples": Shared(examples), "draft_scores": Shared(batch.score)}
+        return notes | told, draft_metrics(batch)
+
+    def after(
+        self, judge: DraftJudge, outcome: UpdateResult
+    ) -> tuple[DraftJudge, dict[str, jax.Array]]:
+        """The reward model after its steps."""
+        shown, right = outcome.notes["draft_examples"].values
+        count = 2 if self.flipped else 1
+        loss_of = functools.partial(
+            draft_loss, self.network, shown=shown[:count], right=right[:count]
+        )
+        params, opt_state, losses = descended(
+            loss_of, self.adamw, judge.params, judge.opt_state, self.steps
+        )
+        judge = DraftJudge(params, opt_state, jax.random.split(judge.key)[0])
+        return judge, {"drafts/reward_loss": jnp.stack([losses[0], jnp.ones(())])}
 
 
 def drafts(
@@ -237,46 +338,14 @@ def drafts(
         in_graph=True, whole_episodes=True,
     )  # fmt: skip
     network, adamw = DraftScore(), optax.adamw(learning_rate)
-    look = _look(setup, env, network, peers)
-
-    def init(start):
-        key, following = jax.random.split(start.key)
-        params = network.init(key, jnp.zeros((1, _TOLD + 2 * env.numbers)))
-        return DraftJudge(params, adamw.init(params), following)
-
-    def make(context, sources):
-        return None, teacher_rows(look(context.value, *sources["rollout"]), *sources["rollout"])
-
-    def annotate(context, streams, rows):
-        batch = look(context.value, streams, rows)
-        key = jax.random.fold_in(context.value.key, 1)
-        solution = solutions(env, streams, batch.stream)
-        answer = twins(key, batch.answer, batch.right, solution, env.numbers)
-        of = jax.vmap(draft_features, (0, 0, 0, None))
-        shown = [of(batch.notes, x, batch.grade, env.numbers) for x in (batch.answer, answer)]
-        examples = jnp.stack(shown), jnp.stack([batch.right, ~batch.right])
-        gained = draft_reward(batch.right, batch.grade, batch.valid, **weights)
-        notes = winner_notes(batch, gained, streams.mask.shape)
-        told = {"draft_examples": Shared(examples), "draft_scores": Shared(batch.score)}
-        return notes | told, draft_metrics(batch)
-
-    def after(judge, outcome):
-        shown, right = outcome.notes["draft_examples"].values
-        count = 2 if flipped else 1
-
-        def loss_of(params):
-            logit = network.apply(params, shown[:count])
-            return jnp.mean(optax.sigmoid_binary_cross_entropy(logit, right[:count] * 1.0))
-
-        params, opt_state, losses = descended(loss_of, adamw, judge.params, judge.opt_state, steps)
-        judge = DraftJudge(params, opt_state, jax.random.split(judge.key)[0])
-        return judge, {"drafts/reward_loss": jnp.stack([losses[0], jnp.ones(())])}
-
+    hooks = Hooks(
+        env, network, adamw, turn_actions(setup, "drafts"), peers, weights, steps, flipped
+    )
     return Component(
-        init=init,
-        source=Source(make, reads=("rollout",)),
-        annotate=annotate,
-        after=after,
+        init=hooks.init,
+        source=Source(hooks.make, reads=("rollout",)),
+        annotate=hooks.annotate,
+        after=hooks.after,
         fills=("winner_turns", "winner_reward", "draft_examples", "draft_scores"),
     )
 
@@ -285,37 +354,6 @@ def solutions(env: "Drafts", streams: Streams, stream: jax.Array) -> jax.Array:
     """The right answer of each episode, i32[B, 1, 1]. stream: i32[B, A], its streams."""
     first = jax.tree.map(lambda x: x[stream[:, 0]], streams.first_state)
     return jax.vmap(env.solution)(first)[:, None, None]
-
-
-def _look(
-    setup: Setup, env: "Drafts", network: DraftScore, peers: Peers
-) -> Callable[[DraftJudge, Streams, Rows], Batch]:
-    """The drafts of a batch, as the reward model sees them, see `drafts`."""
-    actions = turn_actions(setup, "drafts")
-
-    def look(judge, streams, rows):
-        # Episodes in the order of their numbers, so that draws do not depend on that of streams.
-        stream = jnp.lexsort((streams.role, streams.episode)).reshape(-1, env.agents)
-        action = jnp.maximum(actions(streams, rows)[..., 0], 0)
-        action = jnp.where(streams.valid & streams.mask, action, 0)
-        written = jax.vmap(env.written)(action[stream], streams.mask[stream])
-        grade = jnp.maximum(written.grade, 0)
-        if peers == "random":
-            grade = jax.random.randint(judge.key, grade.shape, 0, env.highest_grade + 1)
-        grade = grade / env.highest_grade * env.reviews
-        right = written.answer == solutions(env, streams, stream)
-        valid = (written.notes[..., 0] >= 0) & (written.answer >= 0)
-        shown = jax.vmap(draft_features, (0, 0, 0, None))(
-            written.notes, written.answer, grade, env.numbers
-        )
-        score = network.apply(judge.params, shown)
-        best, own = draft_select(score, valid)
-        return Batch(
-            stream, written.draft, written.notes, written.answer, grade, right, valid, score, best,
-            own,
-        )  # fmt: skip
-
-    return look
 
 
 def teacher_rows(batch: Batch, streams: Streams, rows: Rows) -> Rows:
@@ -353,15 +391,9 @@ def winner_notes(batch: Batch, gained: jax.Array, shape: tuple[int, ...]) -> dic
     turns = batch.draft == batch.own[..., None]
     gained = jnp.take_along_axis(gained, batch.own[..., None], axis=2)
     last = turns & (jnp.cumsum(turns[..., ::-1], axis=2)[..., ::-1] == 1)
-
-    def by_stream(x):
-        at = batch.stream.reshape(-1)
-        return PerTurn(jnp.zeros(shape).at[at].set(x.reshape(shape)))
-
-    return {
-        "winner_turns": by_stream(turns * 1.0),
-        "winner_reward": by_stream(jnp.where(last, gained, 0.0)),
-    }
+    at, empty = batch.stream.reshape(-1), jnp.zeros(shape)
+    found = {"winner_turns": turns * 1.0, "winner_reward": jnp.where(last, gained, 0.0)}
+    return {name: PerTurn(empty.at[at].set(x.reshape(shape))) for name, x in found.items()}
 
 
 def draft_metrics(batch: Batch) -> dict[str, jax.Array]:
@@ -369,25 +401,26 @@ def draft_metrics(batch: Batch) -> dict[str, jax.Array]:
     weights f32[2]."""
     right, valid = batch.right, batch.valid
     grade = jnp.mean(batch.grade, axis=-1)
-
-    def share(x):
-        return jnp.stack([jnp.sum(x), x.size]).astype(jnp.float32)
-
-    def chosen(index):
-        return jnp.take_along_axis(right.reshape(right.shape[0], -1), index[:, None], axis=1)
-
+    choices = (batch.best, draft_select(grade, valid)[0])
+    every = right.reshape(right.shape[0], -1)
+    selected, by_peers = (jnp.take_along_axis(every, x[:, None], axis=1) for x in choices)
     by_agent = jnp.sum(right, axis=(0, 2), dtype=jnp.float32)
     size = jnp.asarray(right.shape[0] * right.shape[2], jnp.float32)
+    shares = {
+        "selected": selected,
+        "by_peers": by_peers,
+        "mean": right,
+        "oracle": jnp.any(right & valid, axis=(1, 2)),
+        "first": right[..., 0],
+        "last": right[..., -1],
+        "valid": valid,
+    }
     found = {
-        "selected": share(chosen(batch.best)),
-        "by_peers": share(chosen(draft_select(grade, valid)[0])),
-        "mean": share(right),
-        "oracle": share(jnp.any(right & valid, axis=(1, 2))),
-        "first": share(right[..., 0]),
-        "last": share(right[..., -1]),
+        name: jnp.stack([jnp.sum(x), x.size]).astype(jnp.float32) for name, x in shares.items()
+    }
+    found |= {
         "worst_agent": jnp.stack([jnp.min(by_agent), size]),
         "best_agent": jnp.stack([jnp.max(by_agent), size]),
-        "valid": share(valid),
         "reward_auc": pairs_in_order(batch.score.reshape(-1), right.reshape(-1)),
         "peer_auc": pairs_in_order(grade.reshape(-1), right.reshape(-1)),
     }

@@ -1,12 +1,23 @@
 """DART's dynamic rollouts: fewer attempts at tasks that are solved often, more tasks instead."""
 
+from typing import NamedTuple
+
+import chex
 import jax
 import jax.numpy as jnp
 
 from agentrl.advantages.grouping import joint_segments
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Inputs, Setup
-from agentrl.methods.curriculum import Record, mean_success, updated
+from agentrl.learner.component import (
+    Component,
+    Context,
+    InitInputs,
+    Inputs,
+    Setup,
+    UpdateResult,
+)
+from agentrl.methods.curriculum import Record, mean_success, unseen, updated
+from agentrl.streams import Rows, Streams
 from envs.fingerprint import fingerprint
 
 
@@ -18,6 +29,57 @@ def attempts(success: jax.Array, *, most: int, least: int, above: float) -> jax.
     share = jnp.minimum(1.0, (1.0 - success) / (1.0 - above))
     # Without the rounding of 1 - s, which would add an attempt.
     return jnp.maximum(jnp.ceil(most * share - 1e-4).astype(jnp.int32), least)
+
+
+class Hooks(NamedTuple):
+    """The hooks of `dynamic_rollouts`, with what they are made of. groups: of an update, each of
+    `portion` attempts."""
+
+    groups: int
+    portion: int
+    tasks: int
+    most: int
+    least: int
+    above: float
+    decay: float
+
+    def init(self, start: InitInputs) -> Record:
+        """The running success of each task, f32[tasks]: no task was seen yet."""
+        del start
+        return unseen(self.tasks)
+
+    def before(self, record: Record, params: chex.ArrayTree, key: jax.Array) -> Inputs:
+        """The task of each portion, i32[groups]: tasks in random order, each with the portions that
+        its attempts take."""
+        del params
+        order = jax.random.permutation(key, self.tasks)
+        success = jnp.where(record.seen > 0, record.success, 0.0)[order]
+        wanted = attempts(success, most=self.most, least=self.least, above=self.above)
+        portions = -(-wanted // self.portion)
+        end = jnp.cumsum(portions)
+        # Once all tasks have had theirs, it begins again.
+        place = jnp.arange(self.groups) % end[-1]
+        drawn = order[jnp.searchsorted(end, place, side="right")]
+        return Inputs({"tasks": drawn.astype(jnp.int32)})
+
+    def amend(
+        self, context: Context, streams: Streams, rows: Rows
+    ) -> tuple[Streams, Rows, dict[str, jax.Array]]:
+        """Streams whose group is their task."""
+        del context
+        words = jax.vmap(fingerprint)(streams.first_state)
+        everything = jnp.ones(words.shape[0], bool)
+        return streams.replace(group=joint_segments(everything, *words.T)), rows, {}
+
+    def after(self, record: Record, outcome: UpdateResult) -> tuple[Record, dict[str, jax.Array]]:
+        """Running successes with those of the update's streams."""
+        drawn = outcome.inputs["tasks"]
+        number = jnp.repeat(drawn, outcome.streams.mask.shape[0] // self.groups)
+        record = updated(record, outcome.streams, number, decay=self.decay)
+        met = jnp.zeros(self.tasks, bool).at[drawn].set(True)
+        number_of_tasks = jnp.stack([jnp.sum(met) * 1.0, jnp.ones(())])
+        told = {"rollouts/tasks": number_of_tasks, "rollouts/success": mean_success(record)}
+        return record, told
 
 
 def dynamic_rollouts(
@@ -65,36 +127,11 @@ def dynamic_rollouts(
         )
     groups = setup.rollout.units[0]
     portion = setup.rollout.num_streams // (groups * setup.rollout.agents)
-
-    def before(record, params, key):
-        order = jax.random.permutation(key, tasks)
-        success = jnp.where(record.seen > 0, record.success, 0.0)[order]
-        wanted = attempts(success, most=most, least=least, above=above)
-        portions = -(-wanted // portion)
-        end = jnp.cumsum(portions)
-        # Once all tasks have had theirs, it begins again.
-        place = jnp.arange(groups) % end[-1]
-        drawn = order[jnp.searchsorted(end, place, side="right")]
-        return Inputs({"tasks": drawn.astype(jnp.int32)})
-
-    def amend(context, streams, rows):
-        words = jax.vmap(fingerprint)(streams.first_state)
-        everything = jnp.ones(words.shape[0], bool)
-        return streams.replace(group=joint_segments(everything, *words.T)), rows, {}
-
-    def after(record, outcome):
-        drawn = outcome.inputs["tasks"]
-        number = jnp.repeat(drawn, outcome.streams.mask.shape[0] // groups)
-        record = updated(record, outcome.streams, number, decay=decay)
-        met = jnp.zeros(tasks, bool).at[drawn].set(True)
-        number_of_tasks = jnp.stack([jnp.sum(met) * 1.0, jnp.ones(())])
-        told = {"rollouts/tasks": number_of_tasks, "rollouts/success": mean_success(record)}
-        return record, told
-
+    hooks = Hooks(groups, portion, tasks, most, least, above, decay)
     return Component(
-        init=lambda start: Record(jnp.zeros(tasks), jnp.zeros(tasks, jnp.int32)),
-        before=before,
-        amend=amend,
-        after=after,
+        init=hooks.init,
+        before=hooks.before,
+        amend=hooks.amend,
+        after=hooks.after,
         fills=("tasks",),
     )

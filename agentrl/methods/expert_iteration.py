@@ -1,14 +1,24 @@
 """Expert iteration by rounds: one policy collects a round, and the next learns from the base."""
 
+from typing import NamedTuple
+
 import chex
 import jax
 import jax.numpy as jnp
 from flax import struct
 
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Inputs, Restart, Setup
+from agentrl.learner.component import (
+    Component,
+    InitInputs,
+    Inputs,
+    Restart,
+    Setup,
+    UpdateResult,
+)
 from agentrl.learner.required import required
 from agentrl.learner.state import new_if
+from agentrl.policies.protocol import AnyPolicy
 from agentrl.policies.scoring import join, split
 
 
@@ -22,6 +32,36 @@ class Rounds(struct.PyTreeNode):
     base: chex.ArrayTree
     actor: chex.ArrayTree
     done: jax.Array
+
+
+class Hooks(NamedTuple):
+    """The hooks of `expert_iteration`, with what they are made of."""
+
+    policy: AnyPolicy
+    updates: int
+    restart: bool
+
+    def init(self, start: InitInputs) -> Rounds:
+        """The first round, which the base collects."""
+        base, actor = (jax.tree.map(jnp.copy, start.params) for _ in range(2))
+        return Rounds(base, actor, jnp.zeros((), jnp.int32))
+
+    def acting(self, rounds: Rounds, params: chex.ArrayTree) -> chex.ArrayTree:
+        """The trained parameters that collect: the newest ones where a round begins."""
+        begins = rounds.done % self.updates == 0
+        return new_if(begins, split(params, self.policy.frozen)[0], rounds.actor)
+
+    def before(self, rounds: Rounds, params: chex.ArrayTree, key: jax.Array) -> Inputs:
+        """Who collects, and the base to learn from where a round begins."""
+        del key
+        actor = join(self.acting(rounds, params), split(params, self.policy.frozen)[1])
+        due = Restart(rounds.done % self.updates == 0, rounds.base)
+        return Inputs(params=actor, restart=due if self.restart else None)
+
+    def after(self, rounds: Rounds, outcome: UpdateResult) -> tuple[Rounds, dict]:
+        """The round after one more update."""
+        actor = self.acting(rounds, outcome.before.params)
+        return rounds.replace(actor=actor, done=rounds.done + 1), {}
 
 
 def expert_iteration(setup: Setup, *, updates: int = 50, restart: bool = True) -> Component:
@@ -54,26 +94,8 @@ def expert_iteration(setup: Setup, *, updates: int = 50, restart: bool = True) -
     """
     check_range("config.components.expert_iteration.updates", updates, 1)
     required(setup, "expert_iteration", None, in_graph=True)
-    policy = setup.policy
-
-    def acting(rounds, params):
-        """The trained parameters that collect: the newest ones where a round begins."""
-        begins = rounds.done % updates == 0
-        return new_if(begins, split(params, policy.frozen)[0], rounds.actor)
-
-    def before(rounds, params, key):
-        del key
-        actor = join(acting(rounds, params), split(params, policy.frozen)[1])
-        due = Restart(rounds.done % updates == 0, rounds.base)
-        return Inputs(params=actor, restart=due if restart else None)
-
-    def after(rounds, outcome):
-        actor = acting(rounds, outcome.before.params)
-        return rounds.replace(actor=actor, done=rounds.done + 1), {}
-
-    def init(start):
-        base, actor = (jax.tree.map(jnp.copy, start.params) for _ in range(2))
-        return Rounds(base, actor, jnp.zeros((), jnp.int32))
-
+    hooks = Hooks(setup.policy, updates, restart)
     # A rejected update counts: it has collected, and restarted where it was due.
-    return Component(init=init, restarts=True, before=before, after=after, counts_rejected=True)
+    return Component(
+        init=hooks.init, restarts=True, before=hooks.before, after=hooks.after, counts_rejected=True
+    )

@@ -1,13 +1,14 @@
 """DeepTravel: tasks whose whole group failed wait in a queue and are played again."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 from flax import struct
 
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Inputs, Setup
+from agentrl.learner.component import Component, InitInputs, Inputs, Setup, UpdateResult
 
 
 class Queue(struct.PyTreeNode):
@@ -70,6 +71,47 @@ def tasks_by_key(key: jax.Array, count: int, given: jax.Array) -> tuple[jax.Arra
     return jax.random.wrap_key_data(given), None
 
 
+class Hooks(NamedTuple):
+    """The hooks of `failed_tasks`, with what they are made of. groups: G of an update, of which
+    `most` get waiting tasks."""
+
+    groups: int
+    places: int
+    most: int
+    max_age: int
+
+    def init(self, start: InitInputs) -> Queue:
+        """A queue of `places` keys of tasks, all of them free."""
+        del start
+        empty = jnp.zeros((self.places, 2), jnp.uint32)
+        return Queue(empty, jnp.full(self.places, -1, jnp.int32))
+
+    def before(self, queue: Queue, params: chex.ArrayTree, key: jax.Array) -> Inputs:
+        """Keys of the update's tasks: at most `most` from the queue, the others new."""
+        del params
+        fresh_key, draw_key = jax.random.split(key)
+        fresh = jax.random.key_data(jax.random.split(fresh_key, self.groups))
+        task, place = drawn_again(queue, fresh, self.most, draw_key)
+        return Inputs({"tasks": task, "place": place})
+
+    def after(self, queue: Queue, outcome: UpdateResult) -> tuple[Queue, dict[str, jax.Array]]:
+        """The queue without what was solved or waited too long, with the groups that failed."""
+        task, place = outcome.inputs["tasks"], outcome.inputs["place"]
+        streams = outcome.streams
+        success = jnp.any(streams.success & streams.mask, axis=1)
+        solved = jnp.zeros(self.groups, bool).at[streams.group].max(success)
+        queue, lost = after_playing(queue, task, place, solved, max_age=self.max_age)
+        one, again = jnp.ones(()), place >= 0
+        count = jnp.sum(again) * 1.0
+        metrics = {
+            "failed_tasks/waiting": jnp.stack([jnp.sum(queue.age >= 0) * 1.0, one]),
+            "failed_tasks/share": jnp.stack([count, one * self.groups]),
+            "failed_tasks/solved": jnp.stack([jnp.sum(solved & again) * 1.0, count]),
+            "failed_tasks/lost": jnp.stack([lost, one]),
+        }
+        return queue, metrics
+
+
 def failed_tasks(
     setup: Setup,
     *,
@@ -109,32 +151,5 @@ def failed_tasks(
             "set its task sampler to agentrl.methods.failed_tasks.tasks_by_key"
         )
     groups = setup.rollout.units[0]
-    most = round(share * groups)
-
-    def init(start):
-        empty = jnp.zeros((places, 2), jnp.uint32)
-        return Queue(empty, jnp.full(places, -1, jnp.int32))
-
-    def before(queue, params, key):
-        fresh_key, draw_key = jax.random.split(key)
-        fresh = jax.random.key_data(jax.random.split(fresh_key, groups))
-        task, place = drawn_again(queue, fresh, most, draw_key)
-        return Inputs({"tasks": task, "place": place})
-
-    def after(queue, outcome):
-        task, place = outcome.inputs["tasks"], outcome.inputs["place"]
-        streams = outcome.streams
-        success = jnp.any(streams.success & streams.mask, axis=1)
-        solved = jnp.zeros(groups, bool).at[streams.group].max(success)
-        queue, lost = after_playing(queue, task, place, solved, max_age=max_age)
-        one, again = jnp.ones(()), place >= 0
-        count = jnp.sum(again) * 1.0
-        metrics = {
-            "failed_tasks/waiting": jnp.stack([jnp.sum(queue.age >= 0) * 1.0, one]),
-            "failed_tasks/share": jnp.stack([count, one * groups]),
-            "failed_tasks/solved": jnp.stack([jnp.sum(solved & again) * 1.0, count]),
-            "failed_tasks/lost": jnp.stack([lost, one]),
-        }
-        return queue, metrics
-
-    return Component(init=init, before=before, after=after, fills=("tasks",))
+    hooks = Hooks(groups, places, round(share * groups), max_age)
+    return Component(init=hooks.init, before=hooks.before, after=hooks.after, fills=("tasks",))

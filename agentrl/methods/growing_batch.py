@@ -1,14 +1,26 @@
 """ReST: the policy's own accepted episodes of all rounds are imitated, again and again."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Setup, Source
+from agentrl.learner.component import (
+    Batches,
+    Component,
+    Context,
+    InitInputs,
+    Setup,
+    Source,
+    UpdateResult,
+)
 from agentrl.learner.required import required
 from agentrl.methods.by_turn import collected, to_turns
-from agentrl.methods.ring import drawn, empty, put, usable
-from agentrl.streams import Streams, at_positions
+from agentrl.methods.ring import Ring, drawn, empty, put, usable
+from agentrl.policies.protocol import AnyPolicy
+from agentrl.rollout.types import Rollout
+from agentrl.streams import Rows, Streams, at_positions
 
 
 def solved_turns(streams: Streams, longest: int = 0) -> jax.Array:
@@ -45,6 +57,48 @@ def likelihood_window(
     quantiles = jnp.array([low, high])
     lower, upper = jnp.nanquantile(jnp.where(turns, score, jnp.nan), quantiles)
     return turns & (score >= lower) & (score <= upper)
+
+
+class Hooks(NamedTuple):
+    """The hooks of `growing_batch`, with what they are made of."""
+
+    rollout: Rollout
+    policy: AnyPolicy
+    size: int
+    rows: int
+    rounds: int
+    longest: int
+    low: float
+    high: float
+
+    def init(self, start: InitInputs) -> Ring:
+        """A ring with room for `size` rows, none of which is there yet."""
+        _, like = collected(self.rollout, self.policy, start.key)
+        return empty(like, self.size)
+
+    def make(self, context: Context, sources: Batches) -> tuple[None, Rows]:
+        """Rows of the rounds so far."""
+        del sources
+        ring = context.value
+        return None, drawn(ring, usable(ring, self.rounds), self.rows, context.key)
+
+    def after(self, ring: Ring, outcome: UpdateResult) -> tuple[Ring, dict[str, jax.Array]]:
+        """The ring with the rows of the update's solved episodes."""
+        streams, own = outcome.streams, outcome.rows
+        tokens = to_turns(own.loss_mask.astype(jnp.float32), own, streams.mask.shape)
+        solved = solved_turns(streams, self.longest) & (tokens > 0)
+        kept = solved
+        if self.low > 0 or self.high < 1:
+            score = to_turns(own.behaviour_logp, own, streams.mask.shape)
+            score = score / jnp.maximum(tokens, 1.0)
+            kept = likelihood_window(score, solved, low=self.low, high=self.high)
+        kept_here = at_positions(kept, own).astype(bool)
+        ring = put(ring, own.replace(loss_mask=own.loss_mask & kept_here))
+        count = jnp.sum(usable(ring, self.rounds), dtype=jnp.float32)
+        return ring, {
+            "growing_batch/rows": jnp.stack([count, jnp.ones(())]),
+            "growing_batch/kept": jnp.stack([jnp.sum(kept) * 1.0, jnp.sum(solved) * 1.0]),
+        }
 
 
 def growing_batch(
@@ -98,29 +152,7 @@ def growing_batch(
     check_range(f"{path}.high", high, 0.0, 1.0)
     check_range(f"{path}.low", low, 0.0, high, below=True)
     required(setup, "growing_batch", None, one_agent=True, in_graph=True, whole_episodes=True)
-
-    def make(context, sources):
-        return None, drawn(context.value, usable(context.value, rounds), rows, context.key)
-
-    def after(ring, outcome):
-        streams, own = outcome.streams, outcome.rows
-        tokens = to_turns(own.loss_mask.astype(jnp.float32), own, streams.mask.shape)
-        solved = solved_turns(streams, longest) & (tokens > 0)
-        kept = solved
-        if low > 0 or high < 1:
-            score = to_turns(own.behaviour_logp, own, streams.mask.shape)
-            score = score / jnp.maximum(tokens, 1.0)
-            kept = likelihood_window(score, solved, low=low, high=high)
-        kept_here = at_positions(kept, own).astype(bool)
-        ring = put(ring, own.replace(loss_mask=own.loss_mask & kept_here))
-        count = jnp.sum(usable(ring, rounds), dtype=jnp.float32)
-        return ring, {
-            "growing_batch/rows": jnp.stack([count, jnp.ones(())]),
-            "growing_batch/kept": jnp.stack([jnp.sum(kept) * 1.0, jnp.sum(solved) * 1.0]),
-        }
-
-    def init(start):
-        _, like = collected(setup.rollout, setup.policy, start.key)
-        return empty(like, size)
-
-    return Component(init=init, source=Source(make, reads=("rollout",)), after=after)
+    hooks = Hooks(setup.rollout, setup.policy, size, rows, rounds, longest, low, high)
+    return Component(
+        init=hooks.init, source=Source(hooks.make, reads=("rollout",)), after=hooks.after
+    )

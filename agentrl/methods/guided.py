@@ -11,7 +11,7 @@ from agentrl.actors.contexts import whole
 from agentrl.actors.injection import Injection, injection
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.learner.required import required
-from agentrl.methods.by_turn import alternating, bare, stream_rows
+from agentrl.methods.by_turn import alternating, bare, solved, stream_rows
 from agentrl.methods.pairs import check_one_row
 from agentrl.methods.prompted import without_inserted
 from agentrl.rollout.bound import BoundPolicy, bind
@@ -21,11 +21,6 @@ from agentrl.rollout.types import Start
 from agentrl.rollout.unroll import unroll
 from agentrl.streams import PerPosition, Rows, Streams
 from envs.vector import World
-
-
-def solved(streams: Streams) -> jax.Array:
-    """Whether each stream succeeded, bool[N]."""
-    return jnp.any(streams.success & streams.mask, axis=1)
 
 
 class _Plan(NamedTuple):

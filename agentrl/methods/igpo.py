@@ -11,6 +11,7 @@ from agentrl.learner.component import Component, Setup
 from agentrl.learner.passes import log_probs
 from agentrl.learner.required import required
 from agentrl.policies import codec as codecs
+from agentrl.rollout.metrics import mean
 from agentrl.streams import PerTurn, Rows, last_turns
 from envs.environment import Environment, EnvParams
 
@@ -145,10 +146,6 @@ def information_gain(
         level = s if belief == "log_prob" else jnp.exp(s)
         gain = gain_of(level, known, mask, cap)
         gains, first = mask & ~last_turns(mask), last_turns(mask[:, ::-1])[:, ::-1]
-
-        def mean(x, where):
-            return jnp.stack([jnp.sum(jnp.where(where, x, 0.0)), jnp.sum(where) * 1.0])
-
         belief_before = jnp.where(known & mask, s, 0.0)
         metrics = {"information_gain": mean(gain, gains), "belief": mean(belief_before, first)}
         return {

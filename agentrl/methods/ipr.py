@@ -4,7 +4,7 @@ Letters: E episodes of the expert, J continuations of each, M = E * J, N samples
 T turns.
 """
 
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import chex
 import jax
@@ -13,12 +13,22 @@ import jax.numpy as jnp
 from agentrl.actors.types import Actor
 from agentrl.checks import check_choice, check_range
 from agentrl.devices.placement import along_data
-from agentrl.learner.component import Component, Setup, Source
-from agentrl.methods.by_turn import returns_of, stream_rows
+from agentrl.learner.component import (
+    Batches,
+    Component,
+    Context,
+    InitInputs,
+    Setup,
+    Source,
+    UpdateResult,
+)
+from agentrl.methods.by_turn import done_if, returns_of, stream_rows
 from agentrl.methods.forks import Played, behind, played
 from agentrl.methods.pairs import check_one_row
 from agentrl.methods.teaching import Classroom, classroom, expert_teacher, taught, told
+from agentrl.policies.protocol import AnyPolicy
 from agentrl.policies.scoring import join, split
+from agentrl.rollout.metrics import mean
 from agentrl.rollout.pack import pack
 from agentrl.rollout.seating import seat_all
 from agentrl.rollout.types import Start, Turn
@@ -66,13 +76,83 @@ def preferred(
     returns; else the returns decide alone. A difference of at most `margin` (of returns) or
     `threshold` (of scores) is none.
     """
-
-    def sign(pair, least):
-        gap = pair[0] - pair[1]
-        return jnp.where(jnp.abs(gap) > least, jnp.sign(gap), 0.0)
-
-    whole, of_step = sign(returns, margin), sign(scores, threshold)
+    gaps = ((returns[0] - returns[1], margin), (scores[0] - scores[1], threshold))
+    whole, of_step = (jnp.where(jnp.abs(x) > least, jnp.sign(x), 0.0) for x, least in gaps)
     return jnp.where(step & (whole != of_step), 0.0, whole).astype(jnp.int32)
+
+
+class Hooks(NamedTuple):
+    """The hooks of `ipr`, with what they are made of."""
+
+    room: Classroom
+    policy: AnyPolicy
+    options: Options
+    scorer: Scorer
+    every: int
+
+    def init(self, start: InitInputs) -> dict[str, Any]:
+        """No pairs, and the parameters that score, if they are those of the start."""
+        given = [*[self.policy.init(start.key)] * 2, start.key]
+        rows = jax.tree.map(
+            lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(self.play, *given)[0]
+        )
+        held = jax.tree.map(jnp.copy, start.params) if self.scorer == "start" else ()
+        zero = jnp.zeros((), jnp.int32)
+        return {"key": start.key, "updates": zero, "turns": zero, "scorer": held, "rows": rows}
+
+    def make(self, context: Context, sources: Batches) -> tuple[None, Rows]:
+        """The pairs of the last round."""
+        del sources
+        return None, context.value["rows"]
+
+    def after(
+        self, value: dict[str, Any], outcome: UpdateResult
+    ) -> tuple[dict[str, Any], dict[str, jax.Array]]:
+        """The value after another round, if it is due."""
+        key, play_key = jax.random.split(value["key"])
+        judge = params = outcome.params
+        if self.scorer == "start":
+            judge = join(value["scorer"], split(params, self.policy.frozen)[1])
+        now = value["updates"] % self.every == 0
+        rows, metrics = done_if(now, self.play, value["rows"], params, judge, play_key)
+        turns = value["turns"] + metrics.pop("ipr/turns").astype(jnp.int32)
+        metrics["ipr/turns"] = jnp.stack([turns.astype(jnp.float32), jnp.ones(())])
+        new = {"key": key, "updates": value["updates"] + 1, "turns": turns, "rows": rows}
+        return value | new, metrics
+
+    def play(
+        self, params: chex.ArrayTree, scorer: chex.ArrayTree, key: jax.Array
+    ) -> tuple[Rows, dict[str, jax.Array]]:
+        """(rows of M pairs, metrics) of a round. scorer: the parameters that score."""
+        play_key, score_key = jax.random.split(key)
+        room, options = self.room, self.options
+        scene, expert, own, there = _forked(room, options, params, play_key)
+        streams, rows = _both(scene, expert, own)
+        returns, at = returns_of(streams), scene.at
+        pair = (returns[scene.lane], returns[options.episodes :])
+        each = options.outcomes + options.steps
+        is_step = jnp.arange(at.shape[0]) % each >= options.outcomes
+        scores, sampled = (jnp.zeros_like(pair[0]),) * 2, jnp.float32(0)
+        if options.steps:
+            known = expert
+            if scorer is not params:
+                read = taught(room, scorer)
+                known = played(room.world, read, scene.start, scene.expert_key, room.turns)
+            wanted = is_step & there
+            scores, sampled = step_rewards(
+                scene, scorer, (known, own), options.samples, score_key, wanted
+            )
+        wins = preferred(pair, scores, is_step, margin=options.margin, threshold=options.threshold)
+        wins = jnp.where(there, wins, 0)
+        sampled += jnp.sum(own.trajectory.turns.running & there)
+        learnt = wins != 0
+        metrics = {
+            "ipr/pairs": mean(learnt, there),
+            "ipr/expert": mean(wins > 0, learnt),
+            "ipr/turn": mean(at, learnt & is_step),
+            "ipr/turns": sampled,
+        }
+        return paired(rows, wins, at, scene.lane), metrics
 
 
 def ipr(
@@ -132,40 +212,10 @@ def ipr(
     """
     options = Options(episodes, outcomes, steps, samples, margin, threshold)
     room = _room(setup, options, scorer, every)
-    frozen = setup.policy.frozen
-
-    def rows_of(params, scorer, key):
-        return _round(room, options, params, scorer, key)
-
-    def init(start):
-        like = jax.eval_shape(rows_of, *[setup.policy.init(start.key)] * 2, start.key)[0]
-        rows = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like)
-        held = jax.tree.map(jnp.copy, start.params) if scorer == "start" else ()
-        zero = jnp.zeros((), jnp.int32)
-        return {"key": start.key, "updates": zero, "turns": zero, "scorer": held, "rows": rows}
-
-    def after(value, outcome):
-        key, play_key = jax.random.split(value["key"])
-        params = outcome.params
-        judge = params
-        if scorer == "start":
-            judge = join(value["scorer"], split(params, frozen)[1])
-
-        def rest(params, judge, key):
-            _, metrics = jax.eval_shape(rows_of, params, judge, key)
-            return value["rows"], jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), metrics)
-
-        now = value["updates"] % every == 0
-        rows, metrics = jax.lax.cond(now, rows_of, rest, params, judge, play_key)
-        turns = value["turns"] + metrics.pop("ipr/turns").astype(jnp.int32)
-        metrics["ipr/turns"] = jnp.stack([turns.astype(jnp.float32), jnp.ones(())])
-        new = {"key": key, "updates": value["updates"] + 1, "turns": turns, "rows": rows}
-        return value | new, metrics
-
-    def make(context, sources):
-        return None, context.value["rows"]
-
-    return Component(init=init, source=Source(make, unit=2), after=after, restarts=True)
+    hooks = Hooks(room, setup.policy, options, scorer, every)
+    return Component(
+        init=hooks.init, source=Source(hooks.make, unit=2), after=hooks.after, restarts=True
+    )
 
 
 def _room(setup: Setup, options: Options, scorer: str, every: int) -> Classroom:
@@ -229,50 +279,15 @@ def _forked(
     return Scene(room, start, expert_key, own_key, at, lane), expert, own, there
 
 
-def _round(
-    room: Classroom,
-    options: Options,
-    params: chex.ArrayTree,
-    scorer: chex.ArrayTree,
-    key: jax.Array,
-) -> tuple[Rows, dict[str, jax.Array]]:
-    """(rows of M pairs, metrics) of a round."""
-    play_key, score_key = jax.random.split(key)
-    scene, expert, own, there = _forked(room, options, params, play_key)
-    streams, rows = _both(scene, expert, own)
-    returns, at = returns_of(streams), scene.at
-    pair = (returns[scene.lane], returns[options.episodes :])
-    each = options.outcomes + options.steps
-    is_step = jnp.arange(at.shape[0]) % each >= options.outcomes
-    scores, sampled = (jnp.zeros_like(pair[0]),) * 2, jnp.float32(0)
-    if options.steps:
-        known = expert
-        if scorer is not params:
-            read = taught(room, scorer)
-            known = played(room.world, read, scene.start, scene.expert_key, room.turns)
-        wanted = is_step & there
-        scores, sampled = step_rewards(
-            scene, scorer, (known, own), options.samples, score_key, wanted
-        )
-    wins = preferred(pair, scores, is_step, margin=options.margin, threshold=options.threshold)
-    wins = jnp.where(there, wins, 0)
-    sampled += jnp.sum(own.trajectory.turns.running & there)
-    metrics = _metrics(wins, at, there, is_step) | {"ipr/turns": sampled}
-    return paired(rows, wins, at, scene.lane), metrics
-
-
 def _both(scene: Scene, expert: Played, own: Played) -> tuple[Streams, Rows]:
     """Streams and rows, one of each, of the expert's episodes and of the forks: [E + M]."""
-    room, lane = scene.room, scene.lane
-
-    def packed(trajectory):
-        seating = seat_all(room.world.env, trajectory.turns.running.shape[1])
-        streams, rows = pack(room.world.env, room.bound.packing, trajectory, seating.learns)
-        return streams, stream_rows(rows, streams)
-
-    old = jax.tree.map(lambda x: x[:, lane], expert.trajectory.turns)
+    env, packing, both = scene.room.world.env, scene.room.bound.packing, []
+    old = jax.tree.map(lambda x: x[:, scene.lane], expert.trajectory.turns)
     whole = own.trajectory._replace(turns=behind(old, own.trajectory.turns, scene.at))
-    both = packed(expert.trajectory), packed(whole)
+    for trajectory in (expert.trajectory, whole):
+        seating = seat_all(env, trajectory.turns.running.shape[1])
+        streams, rows = pack(env, packing, trajectory, seating.learns)
+        both.append((streams, stream_rows(rows, streams)))
     return jax.tree.map(lambda *x: jnp.concatenate(x), *both)
 
 
@@ -357,17 +372,3 @@ def paired(rows: Rows, wins: jax.Array, at: jax.Array, lane: jax.Array) -> Rows:
     return rows.replace(
         stream=jnp.arange(order.shape[0], dtype=jnp.int32), loss_mask=rows.loss_mask & trained
     )
-
-
-def _metrics(
-    wins: jax.Array, at: jax.Array, there: jax.Array, is_step: jax.Array
-) -> dict[str, jax.Array]:
-    def mean(x, of):
-        return jnp.stack([jnp.sum(jnp.where(of, x, 0)), jnp.sum(of)]).astype(jnp.float32)
-
-    learnt = wins != 0
-    return {
-        "ipr/pairs": mean(learnt, there),
-        "ipr/expert": mean(wins > 0, learnt),
-        "ipr/turn": mean(at, learnt & is_step),
-    }

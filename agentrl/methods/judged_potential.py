@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from agentrl.checks import check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.required import required
+from agentrl.methods.pairs import check_judged
 from agentrl.streams import PerTurn
 
 
@@ -35,11 +36,7 @@ def judged_potential(setup: Setup, *, scale: float = 1.0) -> Component:
     """
     check_range("config.components.judged_potential.scale", scale, 0.0, above=True)
     required(setup, "judged_potential", None, whole_episodes=True)
-    if "judgement" not in setup.rollout.provides:
-        raise ValueError(
-            "component 'judged_potential' adds up what a judge says of each turn: set "
-            "config.rollout.judge, for example to 'progress'"
-        )
+    check_judged(setup, "component 'judged_potential'")
 
     def annotate(context, streams, rows):
         said = jnp.where(streams.mask, scale * streams.judgement, 0.0)

@@ -84,7 +84,7 @@ def labelled(setup: Setup, *, by: str = "success", source: str = "rollout") -> C
     if by == "success" and source == "rollout":
         check_one_row(setup, "labelled")
     elif by == "judgement":
-        check_judged(setup, "labelled")
+        check_judged(setup, "component 'labelled' with by='judgement'")
         check_turn_rows(setup)
 
     def make(context, sources):

@@ -179,6 +179,31 @@ def critic_loss(
     return weighted_mean(error, turns["confidence"], turns["acted"])
 
 
+def model_fitted(
+    model: LearnedEnvironment,
+    transform: optax.GradientTransformation,
+    replay: Mapping[str, Any],
+    weights: chex.ArrayTree,
+    opt_state: chex.ArrayTree,
+    key: jax.Array,
+    *,
+    steps: int,
+    batch: int,
+) -> tuple[tuple[chex.ArrayTree, chex.ArrayTree], jax.Array]:
+    """((weights, opt_state) of one model after `steps` steps, losses f32[steps]), each on `batch`
+    turns of the replay."""
+
+    def step(carry, key):
+        weights, opt_state = carry
+        turns = drawn(replay, batch, key)
+        told = {name: turns[name] for name in FIELDS}
+        loss, grads = jax.value_and_grad(model_loss, argnums=1)(model, weights, **told)
+        updates, opt_state = transform.update(grads, opt_state, weights)
+        return (optax.apply_updates(weights, updates), opt_state), loss
+
+    return jax.lax.scan(step, (weights, opt_state), jax.random.split(key, steps))
+
+
 def models_fitted(
     model: LearnedEnvironment,
     transform: optax.GradientTransformation,
@@ -190,20 +215,9 @@ def models_fitted(
 ) -> tuple[Believed, jax.Array]:
     """(the value with models after `steps` steps, losses f32[E, steps]); each member draws `batch`
     turns of its own per step."""
-
-    def loss_of(weights, turns):
-        return model_loss(model, weights, **{name: turns[name] for name in FIELDS})
-
-    def member(weights, opt_state, key):
-        def step(carry, key):
-            weights, opt_state = carry
-            turns = drawn(value.replay, batch, key)
-            loss, grads = jax.value_and_grad(loss_of)(weights, turns)
-            updates, opt_state = transform.update(grads, opt_state, weights)
-            return (optax.apply_updates(weights, updates), opt_state), loss
-
-        return jax.lax.scan(step, (weights, opt_state), jax.random.split(key, steps))
-
+    member = functools.partial(
+        model_fitted, model, transform, value.replay, steps=steps, batch=batch
+    )
     count = jax.tree.leaves(value.weights)[0].shape[0]
     keys = jax.random.split(key, count)
     (weights, opt_state), found = jax.vmap(member)(value.weights, value.opt_state, keys)
@@ -245,8 +259,8 @@ class Options(NamedTuple):
     warm_up: int
 
 
-class Learner(NamedTuple):
-    """The hooks of the component, with what they are made of."""
+class Hooks(NamedTuple):
+    """The hooks of `meee`, with what they are made of."""
 
     policy: Policy
     rollout: Rollout
@@ -427,16 +441,16 @@ def meee(
         actions=tuple(env.action_names),
         hidden=hidden,
     )
-    one = Learner(
+    hooks = Hooks(
         policy, setup.rollout, model, TwinQ.of(env, hidden), optax.adam(learning_rate),
         optax.adam(model_learning_rate), Options(**numbers),
     )  # fmt: skip
     return Component(
-        init=one.init,
-        before=one.before,
-        source=Source(one.make, reads=("rollout",)),
-        annotate=one.annotate,
-        after=one.after,
+        init=hooks.init,
+        before=hooks.before,
+        source=Source(hooks.make, reads=("rollout",)),
+        annotate=hooks.annotate,
+        after=hooks.after,
         fills=("action_values", "confidence"),
     )
 

@@ -1,5 +1,6 @@
 """Value learners over a data set of transitions: no episode is played while they learn."""
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -11,11 +12,19 @@ from flax import struct
 
 from agentrl import losses
 from agentrl.checks import check_choice, check_range
-from agentrl.learner.component import Component, Setup, Source
+from agentrl.learner.component import (
+    Batches,
+    Component,
+    Context,
+    InitInputs,
+    Setup,
+    Source,
+    UpdateResult,
+)
 from agentrl.learner.required import required
 from agentrl.losses.implicit import Divergence
 from agentrl.methods.networks import Embedding, followed_by_slow
-from agentrl.methods.transition_rows import Actions, rows_by
+from agentrl.methods.transition_rows import Actions, RowsOf, rows_by
 from agentrl.methods.transitions import (
     Transitions,
     drawn,
@@ -26,7 +35,7 @@ from agentrl.methods.transitions import (
     shares,
 )
 from agentrl.players.scripted import check_expert
-from agentrl.streams import PerPosition
+from agentrl.streams import PerPosition, Rows, Streams
 from envs.environment import Environment, EnvParams
 
 Target = Literal["bootstrap", "returns", "recoil", "labels"]
@@ -261,6 +270,92 @@ def check_share(expert_share: float | None, target: Target, levels: tuple[float,
             )
 
 
+class Hooks(NamedTuple):
+    """The hooks of `offline_values`, with what they are made of. of_file: see `read`; None of a set
+    that is played, of episodes with the noise `level`."""
+
+    env: Environment
+    env_params: EnvParams
+    networks: Networks
+    fit: Losses
+    of_rows: RowsOf
+    adam: optax.GradientTransformation
+    of_file: tuple[Transitions, jax.Array] | None
+    level: tuple[float, ...]
+    best: float
+    expert_share: float | None
+    weights: Weights
+    beta: float
+    largest_weight: float
+    critic_first: int
+    rate: float
+    steps: int
+    batch: int
+    rows: int
+
+    def init(self, start: InitInputs) -> Values:
+        """The data set, and untrained networks."""
+        networks, of_rows = self.networks, self.of_rows
+        play, q_key, v_key, key = jax.random.split(start.key, 4)
+        if self.of_file is None:
+            level = jnp.array(self.level)
+            data = of_rows.told(
+                played(
+                    self.env, self.env_params, level, play,
+                    gamma=self.fit.gamma, best=self.best, states=of_rows.states,
+                )
+            )  # fmt: skip
+        else:
+            data, _ = self.of_file
+        params = {
+            "q": networks.twins.init(q_key, data.observation[:1]),
+            "v": networks.state.init(v_key, data.observation[:1]),
+        }
+        return Values(params, params, self.adam.init(params), data, jnp.zeros((), jnp.int32), key)
+
+    def make(self, context: Context, sources: Batches) -> tuple[None, Rows]:
+        """Rows of the set's best episodes."""
+        del sources
+        data, (draw, act) = context.value.data, jax.random.split(context.key)
+        share = jnp.where(data.best, shares(data, self.expert_share), 0.0)
+        number = drawn_numbers(share / jnp.sum(share), self.rows, draw)
+        turns = jax.tree.map(lambda x: x[number], data)
+        return None, self.of_rows.rows(context.params, turns, number, act)
+
+    def annotate(
+        self, context: Context, streams: Streams | None, rows: Rows
+    ) -> dict[str, PerPosition]:
+        """The weight of each row's action."""
+        value = context.value
+        known = self.of_rows.acted(value.data, rows, streams is None)
+        if known is None:
+            return {}
+        q, v = self.networks.lower_q(value.slow, *known), self.networks.v(value.params, known[0])
+        weight = weight_of(self.weights, q, v, self.beta, self.largest_weight)
+        weight = jnp.where(value.updates >= self.critic_first, weight, 0.0)
+        # One for each row, of whose turn it is, at all its positions.
+        weight = jnp.broadcast_to(weight.reshape(rows.tokens.shape[0], -1), rows.tokens.shape)
+        return {"imitation_weight": PerPosition(weight)}
+
+    def after(self, value: Values, outcome: UpdateResult) -> tuple[Values, dict[str, jax.Array]]:
+        """The networks after `steps` on batches of the data set."""
+        value, both = fitted(
+            value, self.networks, self.fit,
+            functools.partial(self.of_rows.probability, outcome.params), self.adam,
+            shares(value.data, self.expert_share), rate=self.rate, batch=self.batch,
+            steps=self.steps,
+        )  # fmt: skip
+        if self.of_file is None:
+            mean = mean_return(value.data, len(self.level))
+        else:
+            mean = self.of_file[1]
+        return value.replace(updates=value.updates + 1), {
+            "q_error": jnp.stack([jnp.sum(both[:, 0]), jnp.float32(self.steps)]),
+            "v_error": jnp.stack([jnp.sum(both[:, 1]), jnp.float32(self.steps)]),
+            "data_return": jnp.stack([mean, jnp.ones(())]),
+        }
+
+
 def offline_values(
     setup: Setup,
     *,
@@ -369,7 +464,8 @@ def offline_values(
         implicit, temperature,
     )  # fmt: skip
     of_who = bool(expert or random or mixed) or target == "labels" or expert_share is not None
-    of_file = read(path, env, gamma, best, of_who, setup.policy.reads_text) if path else None
+    of_rows = rows_by(setup, actions, asks=target == "recoil")
+    of_file = read(path, env, gamma, best, of_who, of_rows.states) if path else None
     level = () if path else noise_levels(env, env_params, (expert, random, mixed), noise, PATH)
     check_share(expert_share, target, level)
     networks = Networks(
@@ -377,58 +473,15 @@ def offline_values(
         state=Embedding(hidden, 1, env.num_codes),
         num_actions=env.num_actions,
     )
-    of_rows = rows_by(setup, actions, asks=target == "recoil")
     fit = Losses(target, implicit, temperature, conservative, gamma)
-    adam = optax.adam(learning_rate)
-
-    def init(start):
-        play, q_key, v_key, key = jax.random.split(start.key, 4)
-        if of_file is None:
-            how = {"gamma": gamma, "best": best, "states": setup.policy.reads_text}
-            data = of_rows.told(played(env, env_params, jnp.array(level), play, **how))
-        else:
-            data, _ = of_file
-        params = {
-            "q": networks.twins.init(q_key, data.observation[:1]),
-            "v": networks.state.init(v_key, data.observation[:1]),
-        }
-        return Values(params, params, adam.init(params), data, jnp.zeros((), jnp.int32), key)
-
-    def make(context, sources):
-        data, (draw, act) = context.value.data, jax.random.split(context.key)
-        share = jnp.where(data.best, shares(data, expert_share), 0.0)
-        number = drawn_numbers(share / jnp.sum(share), rows, draw)
-        turns = jax.tree.map(lambda x: x[number], data)
-        return None, of_rows.rows(context.params, turns, number, act)
-
-    def annotate(context, streams, rows):
-        value = context.value
-        known = of_rows.acted(value.data, rows, streams is None)
-        if known is None:
-            return {}
-        q, v = networks.lower_q(value.slow, *known), networks.v(value.params, known[0])
-        weight = weight_of(weights, q, v, beta, largest_weight)
-        weight = jnp.where(value.updates >= critic_first, weight, 0.0)
-        # One for each row, of whose turn it is, at all its positions.
-        weight = jnp.broadcast_to(weight.reshape(rows.tokens.shape[0], -1), rows.tokens.shape)
-        return {"imitation_weight": PerPosition(weight)}
-
-    def after(value, outcome):
-        value, both = fitted(
-            value, networks, fit, lambda turns: of_rows.probability(outcome.params, turns), adam,
-            shares(value.data, expert_share), rate=rate, batch=batch, steps=steps,
-        )  # fmt: skip
-        mean = mean_return(value.data, len(level)) if of_file is None else of_file[1]
-        return value.replace(updates=value.updates + 1), {
-            "q_error": jnp.stack([jnp.sum(both[:, 0]), jnp.float32(steps)]),
-            "v_error": jnp.stack([jnp.sum(both[:, 1]), jnp.float32(steps)]),
-            "data_return": jnp.stack([mean, jnp.ones(())]),
-        }
-
+    hooks = Hooks(
+        env, env_params, networks, fit, of_rows, optax.adam(learning_rate), of_file, level, best,
+        expert_share, weights, beta, largest_weight, critic_first, rate, steps, batch, rows,
+    )  # fmt: skip
     return Component(
-        init=init,
-        source=Source(make),
-        annotate=annotate,
-        after=after,
+        init=hooks.init,
+        source=Source(hooks.make),
+        annotate=hooks.annotate,
+        after=hooks.after,
         fills=("imitation_weight",),
     )

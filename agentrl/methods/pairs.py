@@ -1,15 +1,33 @@
 """Source of pairs of the policy's own episodes, for `losses.dpo`, `rpo` and `weighted_dpo`."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Setup, Source
+from agentrl.learner.component import Batches, Component, Context, Setup, Source
 from agentrl.methods.by_turn import returns_of, stream_rows
+from agentrl.policies.language import LanguagePolicy
 from agentrl.streams import PerTurn, Rows, Streams
 
 BY = ("return", "judgement", "turns", "cost")
 REJECTED = ("worst", "lower")
+
+
+def highest(scores: jax.Array, among: jax.Array) -> jax.Array:
+    """Those of the N streams of each group bool[G, N] with the highest scores f32[S, N], of which
+    the first decides, and each further one among equals; bool[G, N]."""
+    for score in scores:
+        top = jnp.max(jnp.where(among, score, -jnp.inf), axis=1, keepdims=True)
+        among = among & (score >= top)
+    return among
+
+
+def drawn_of(among: jax.Array, key: jax.Array) -> jax.Array:
+    """One of the streams bool[G, N] of each group, i32[G], each as likely as the others."""
+    chance = jax.random.uniform(key, among.shape)
+    return jnp.argmax(jnp.where(among, chance, -1.0), axis=1).astype(jnp.int32)
 
 
 def chosen_and_rejected(
@@ -33,21 +51,10 @@ def chosen_and_rejected(
     member = (group == jnp.arange(groups)[:, None]) & present
     high_key, low_key = jax.random.split(key)
     scores = jnp.stack([returns, jnp.zeros_like(returns) if second is None else second])
-
-    def highest(scores, among):
-        for score in scores:
-            top = jnp.max(jnp.where(among, score, -jnp.inf), axis=1, keepdims=True)
-            among = among & (score >= top)
-        return among
-
-    def drawn(ties, key):
-        chance = jax.random.uniform(key, ties.shape)
-        return jnp.argmax(jnp.where(ties, chance, -1.0), axis=1).astype(jnp.int32)
-
     top = highest(scores, member)
-    best, lowest = drawn(top, high_key), highest(-scores, member)
+    best, lowest = drawn_of(top, high_key), highest(-scores, member)
     lower = lowest if rejected == "worst" else jnp.where(lowest & top, member, member & ~top)
-    worse = drawn(lower, low_key)
+    worse = drawn_of(lower, low_key)
     outcome, own = scores[:, best] - scores[:, worse]
     margin = jnp.where(jnp.any(member, axis=1), jnp.where(outcome > 0, outcome, own), 0.0)
     return best, worse, margin
@@ -60,11 +67,11 @@ def right_share(streams: Streams) -> jax.Array:
     return right / jnp.maximum(jnp.sum(streams.mask, axis=1), 1)
 
 
-def check_judged(setup: Setup, name: str) -> None:
-    """ValueError where nothing judges turns."""
+def check_judged(setup: Setup, reader: str) -> None:
+    """ValueError where nothing judges turns, which `reader` reads."""
     if "judgement" not in setup.rollout.provides:
         raise ValueError(
-            f"component {name!r} with by='judgement' reads what a judge says of each turn: set "
+            f"{reader} reads what a judge says of each turn: set "
             "config.rollout.judge, for example to 'progress'"
         )
 
@@ -72,7 +79,8 @@ def check_judged(setup: Setup, name: str) -> None:
 def check_one_row(setup: Setup, name: str) -> None:
     """ValueError where streams have several rows of text: their log-ratio is of whole streams."""
     rows, streams = setup.rollout.num_rows, setup.rollout.num_streams
-    if setup.policy.reads_text and rows != streams:
+    # Only rows of text are made by a context.
+    if setup.context is not None and rows != streams:
         raise ValueError(
             f"component {name!r} with {rows} rows of text for {streams} streams: use a context "
             "with one row per stream ('whole')"
@@ -98,6 +106,56 @@ def some_of(learnt: jax.Array, count: int, key: jax.Array) -> jax.Array:
     """Numbers i32[count] of groups that are learnt from, bool[G], evenly; any if none is."""
     chance = jnp.where(learnt | ~jnp.any(learnt), 0.0, -jnp.inf)
     return jax.random.categorical(key, chance, shape=(count,)).astype(jnp.int32)
+
+
+class Hooks(NamedTuple):
+    """The hooks of `pairs`, with what they are made of. groups: G; None: as many as streams. roles:
+    of an episode, each of which is compared with its like."""
+
+    groups: int | None
+    roles: int
+    margin: float
+    by: str
+    rejected: str
+    source: str
+    count: int
+    head: int | None
+
+    def make(self, context: Context, sources: Batches) -> tuple[Streams, Rows]:
+        """Streams and rows in pairs, the better first; those too alike are not trained."""
+        streams, rows = sources[self.source]
+        assert streams is not None  # episodes
+        rows = stream_rows(rows, streams)
+        returns, group = _scores(streams, self.by), streams.group
+        if streams.role is not None:
+            group = group * self.roles + streams.role
+        groups = streams.mask.shape[0] if self.groups is None else self.groups
+        present = jnp.any(streams.mask, axis=1)
+        second = right_share(streams) if self.by == "judgement" else None
+        best, worse, gap = chosen_and_rejected(
+            returns, group, present, groups * self.roles, context.key,
+            second=second, rejected=self.rejected,
+        )  # fmt: skip
+        learnt = gap > self.margin
+        if self.count:
+            drawn = some_of(learnt, self.count, jax.random.fold_in(context.key, 1))
+            best, worse, learnt = best[drawn], worse[drawn], learnt[drawn]
+        streams, rows = in_pairs(streams, rows, best, worse, learnt)
+        if self.head is not None:
+            rows = rows.replace(output_head=jnp.full(rows.tokens.shape, self.head, jnp.int32))
+        return streams, rows
+
+    def annotate(self, context: Context, streams: Streams, rows: Rows) -> dict[str, PerTurn]:
+        """`pair_weight` [N, T]: 1 where returns differ, else the difference of right turns."""
+        del context, rows
+        returns, other = _scores(streams, self.by), jnp.arange(streams.mask.shape[0]) ^ 1
+        # Of pairs; of the rollout's own streams it means nothing, and nothing reads it.
+        other = jnp.minimum(other, other.shape[0] - 1)
+        weight = (returns != returns[other]) * 1.0
+        if self.by == "judgement":
+            share = right_share(streams)
+            weight = jnp.where(weight > 0, weight, jnp.abs(share - share[other]))
+        return {"pair_weight": PerTurn(jnp.broadcast_to(weight[:, None], streams.mask.shape))}
 
 
 def pairs(
@@ -155,45 +213,18 @@ def pairs(
             )
     check_range("config.components.pairs.count", count, 0)
     if by == "judgement":
-        check_judged(setup, "pairs")
+        check_judged(setup, "component 'pairs' with by='judgement'")
     _check_source(setup, source, by)
-    _check_head(setup, head)
-    rollout = setup.rollout
-
-    def make(context, sources):
-        streams, rows = sources[source]
-        rows = stream_rows(rows, streams)
-        returns = _scores(streams, by)
-        group, roles = streams.group, max(1, rollout.roles)
-        if streams.role is not None:
-            group = group * roles + streams.role
-        groups = rollout.units[0] if source == "rollout" else streams.mask.shape[0]
-        present = jnp.any(streams.mask, axis=1)
-        second = right_share(streams) if by == "judgement" else None
-        best, worse, gap = chosen_and_rejected(
-            returns, group, present, groups * roles, context.key, second=second, rejected=rejected
+    heads = setup.policy.config.output_heads if isinstance(setup.policy, LanguagePolicy) else 0
+    if head is not None and not 0 <= head < heads:
+        raise ValueError(
+            f"config.components.pairs.head={head}: expected 0 to {heads - 1}, of "
+            "config.policy.output_heads of a language policy, or None for what is sampled from"
         )
-        learnt = gap > margin
-        if count:
-            drawn = some_of(learnt, count, jax.random.fold_in(context.key, 1))
-            best, worse, learnt = best[drawn], worse[drawn], learnt[drawn]
-        streams, rows = in_pairs(streams, rows, best, worse, learnt)
-        if head is not None:
-            rows = rows.replace(output_head=jnp.full(rows.tokens.shape, head, jnp.int32))
-        return streams, rows
-
-    def annotate(context, streams, rows):
-        returns, other = _scores(streams, by), jnp.arange(streams.mask.shape[0]) ^ 1
-        # Of pairs; of the rollout's own streams it means nothing, and nothing reads it.
-        other = jnp.minimum(other, other.shape[0] - 1)
-        weight = (returns != returns[other]) * 1.0
-        if by == "judgement":
-            share = right_share(streams)
-            weight = jnp.where(weight > 0, weight, jnp.abs(share - share[other]))
-        return {"pair_weight": PerTurn(jnp.broadcast_to(weight[:, None], streams.mask.shape))}
-
-    made = Source(make, unit=2, reads=(source,))
-    return Component(source=made, annotate=annotate, fills=("pair_weight",))
+    groups = setup.rollout.units[0] if source == "rollout" else None
+    hooks = Hooks(groups, max(1, setup.rollout.roles), margin, by, rejected, source, count, head)
+    made = Source(hooks.make, unit=2, reads=(source,))
+    return Component(source=made, annotate=hooks.annotate, fills=("pair_weight",))
 
 
 def _scores(streams: Streams, by: str) -> jax.Array:
@@ -204,16 +235,6 @@ def _scores(streams: Streams, by: str) -> jax.Array:
         assert streams.cost is not None  # `_check_source`
         return -jnp.sum(jnp.where(streams.mask, streams.cost, 0.0), axis=1)
     return returns_of(streams)
-
-
-def _check_head(setup: Setup, head: int | None) -> None:
-    """ValueError unless the policy has this output head, or none is named."""
-    heads = setup.policy.config.output_heads if setup.policy.reads_text else 0
-    if head is not None and not 0 <= head < heads:
-        raise ValueError(
-            f"config.components.pairs.head={head}: expected 0 to {heads - 1}, of "
-            "config.policy.output_heads of a language policy, or None for what is sampled from"
-        )
 
 
 def _check_source(setup: Setup, source: str, by: str) -> None:

@@ -3,15 +3,18 @@
 Letters: K groups of tasks, G tasks of a collection, N streams.
 """
 
-from typing import Literal, get_args
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, get_args
 
+import chex
 import jax
 import jax.numpy as jnp
 from flax import struct
 
 from agentrl.checks import check_choice, check_range
-from agentrl.learner.component import Component, Inputs, Setup
-from agentrl.methods.by_turn import returns_of
+from agentrl.learner.component import Component, InitInputs, Inputs, Setup, UpdateResult
+from agentrl.methods.by_turn import returns_of, solved
+from envs.environment import EnvParams
 
 Rule = Literal["ucb", "uniform"]
 Score = Literal["success", "return"]
@@ -83,6 +86,59 @@ def updated(arms: Arms, arm: jax.Array, potential: jax.Array, *, keep: float = 1
     return Arms(keep * arms.total + total, keep * arms.count + count)
 
 
+class Hooks(NamedTuple):
+    """The hooks of `paprika`, with what they are made of. table: values of parameters in the K =
+    `arms` groups of tasks. groups: G, tasks of a collection."""
+
+    env_params: EnvParams
+    table: Mapping[str, tuple[float, ...]]
+    arms: int
+    groups: int
+    tasks: int
+    rule: Rule
+    by: Score
+    keep: float
+
+    def init(self, start: InitInputs) -> Arms:
+        """Sums of learning potentials and counts of tasks, f32[arms] each, all 0."""
+        del start
+        return Arms(jnp.zeros(self.arms), jnp.zeros(self.arms))
+
+    def before(self, arms: Arms, params: chex.ArrayTree, key: jax.Array) -> Inputs:
+        """The next tasks, each with its parameters of the environment."""
+        del params
+        groups, like = self.groups, self.env_params
+        arm_key, number_key = jax.random.split(key)
+        if self.rule == "ucb":
+            arm = arms_by_bound(arms, groups)
+        else:
+            arm = jax.random.randint(arm_key, (groups,), 0, self.arms)
+        own = jax.tree.map(lambda x: jnp.broadcast_to(jnp.asarray(x), (groups,)), like)
+        types = {name: jnp.asarray(getattr(like, name)).dtype for name in self.table}
+        own = own.replace(
+            **{name: jnp.asarray(x, types[name])[arm] for name, x in self.table.items()}
+        )
+        number = jax.random.randint(number_key, (groups,), 0, self.tasks)
+        return Inputs({"tasks": {"number": number, "params": own}, "arm": arm})
+
+    def after(self, arms: Arms, outcome: UpdateResult) -> tuple[Arms, dict[str, jax.Array]]:
+        """The arms with the learning potential of the update's groups."""
+        streams, arm = outcome.streams, outcome.inputs["arm"]
+        score = solved(streams) * 1.0 if self.by == "success" else returns_of(streams)
+        present = jnp.any(streams.mask, axis=1)
+        potential = learning_potential(score, streams.group, present, self.groups)
+        metrics = {}
+        for k in range(self.arms):
+            mine, attempts = arm == k, (arm[streams.group] == k) & present
+            drawn = jnp.sum(mine) * 1.0
+            metrics[f"task_group/share/{k}"] = jnp.stack([drawn, jnp.float32(self.groups)])
+            gained = jnp.sum(jnp.where(attempts, score, 0.0))
+            metrics[f"task_group/success/{k}"] = jnp.stack([gained, jnp.sum(attempts) * 1.0])
+            spread = jnp.sum(jnp.where(mine, potential, 0.0))
+            metrics[f"task_group/potential/{k}"] = jnp.stack([spread, drawn])
+        return updated(arms, arm, potential, keep=self.keep), metrics
+
+
 def paprika(
     setup: Setup,
     *,
@@ -132,43 +188,8 @@ def paprika(
     env_params, count = _checked(setup, parameters, values)
     groups = setup.rollout.units[0]
     table = dict(zip(parameters, values, strict=True))
-
-    def before(arms, params, key):
-        arm_key, number_key = jax.random.split(key)
-        if rule == "ucb":
-            arm = arms_by_bound(arms, groups)
-        else:
-            arm = jax.random.randint(arm_key, (groups,), 0, count)
-        own = jax.tree.map(lambda x: jnp.broadcast_to(jnp.asarray(x), (groups,)), env_params)
-        types = {name: jnp.asarray(getattr(env_params, name)).dtype for name in table}
-        own = own.replace(**{name: jnp.asarray(x, types[name])[arm] for name, x in table.items()})
-        number = jax.random.randint(number_key, (groups,), 0, tasks)
-        return Inputs({"tasks": {"number": number, "params": own}, "arm": arm})
-
-    def after(arms, outcome):
-        streams, arm = outcome.streams, outcome.inputs["arm"]
-        score = returns_of(streams)
-        if by == "success":
-            score = jnp.any(streams.success & streams.mask, axis=1) * 1.0
-        present = jnp.any(streams.mask, axis=1)
-        potential = learning_potential(score, streams.group, present, groups)
-        metrics = {}
-        for k in range(count):
-            mine, attempts = arm == k, (arm[streams.group] == k) & present
-            drawn = jnp.sum(mine) * 1.0
-            metrics[f"task_group/share/{k}"] = jnp.stack([drawn, jnp.float32(groups)])
-            solved = jnp.sum(jnp.where(attempts, score, 0.0))
-            metrics[f"task_group/success/{k}"] = jnp.stack([solved, jnp.sum(attempts) * 1.0])
-            spread = jnp.sum(jnp.where(mine, potential, 0.0))
-            metrics[f"task_group/potential/{k}"] = jnp.stack([spread, drawn])
-        return updated(arms, arm, potential, keep=keep), metrics
-
-    return Component(
-        init=lambda start: Arms(jnp.zeros(count), jnp.zeros(count)),
-        before=before,
-        after=after,
-        fills=("tasks",),
-    )
+    hooks = Hooks(env_params, table, count, groups, tasks, rule, by, keep)
+    return Component(init=hooks.init, before=hooks.before, after=hooks.after, fills=("tasks",))
 
 
 def _checked(setup: Setup, parameters, values):

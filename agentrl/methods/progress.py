@@ -1,6 +1,7 @@
 """SPA and multiple-instance reward models: an episode's outcome is spread over its turns."""
 
-from typing import get_args
+import functools
+from typing import NamedTuple, get_args
 
 import chex
 import jax
@@ -9,17 +10,19 @@ import optax
 from flax import struct
 
 from agentrl.checks import check_choice, check_range
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Context, InitInputs, Setup, UpdateResult
 from agentrl.learner.required import required
 from agentrl.methods.bags import (
     BagKind,
     BagModel,
     Bags,
+    Features,
     Reads,
+    TextFeatures,
     bag_error,
     bags_of,
     explored,
-    feature_count,
+    features_by,
     outcome_shares,
     progress_error,
 )
@@ -27,7 +30,8 @@ from agentrl.methods.by_turn import returns_of
 from agentrl.methods.networks import descended
 from agentrl.methods.transitions import drawn
 from agentrl.policies.language import LanguagePolicy
-from agentrl.streams import PerTurn
+from agentrl.rollout.types import Rollout
+from agentrl.streams import PerTurn, Rows, Streams
 
 PATH = "config.components.progress"
 
@@ -47,12 +51,8 @@ def correlation(one: jax.Array, other: jax.Array, mask: jax.Array) -> jax.Array:
     one, other: f32[N, T]. mask: bool[N, T].
     """
     count = jnp.maximum(jnp.sum(mask), 1)
-
-    def away(x):
-        x = jnp.where(mask, x, 0.0)
-        return jnp.where(mask, x - jnp.sum(x) / count, 0.0)
-
-    one, other = away(one), away(other)
+    one, other = (jnp.where(mask, x, 0.0) for x in (one, other))
+    one, other = (jnp.where(mask, x - jnp.sum(x) / count, 0.0) for x in (one, other))
     size = jnp.sum(one**2) * jnp.sum(other**2)
     return jnp.where(size > 1e-12, jnp.sum(one * other) / jnp.sqrt(jnp.maximum(size, 1e-12)), 0.0)
 
@@ -78,10 +78,7 @@ def fitted(
 
     def step(carry, key):
         own = drawn(bags, share, batch, key)
-
-        def loss_of(params):
-            return bag_error(params, network, own)
-
+        loss_of = functools.partial(bag_error, network=network, bags=own)
         return descended(loss_of, adam, *carry, 1)[:2], None
 
     def fit(start, draw):
@@ -97,16 +94,19 @@ def fitted(
     return jax.tree.map(lambda x: x[best], values)
 
 
-def _check(setup: Setup, kind: BagKind, reads: Reads, **counts: int) -> None:
+def _checked(setup: Setup, kind: BagKind, reads: Reads, **counts: int) -> Features:
+    """What is known of turns; raises the errors of `progress`."""
     required(setup, "progress", None, discrete=True)
     for name, number in counts.items():
         least = 0 if name in ("steps", "explore") else 1
         check_range(f"{PATH}.{name}", number, least)
     check_choice(f"{PATH}.kind", kind, get_args(BagKind))
     check_choice(f"{PATH}.reads", reads, get_args(Reads))
-    if setup.policy.reads_text and not isinstance(setup.policy, LanguagePolicy):
+    features = features_by(setup, reads)
+    in_words = isinstance(features, TextFeatures)
+    if in_words and not isinstance(setup.policy, LanguagePolicy):
         raise ValueError("component 'progress' in words needs one transformer as the policy")
-    if setup.policy.reads_text and reads != "action":
+    if in_words and reads != "action":
         raise ValueError(f"{PATH}.reads={reads!r}: in words the reply is read, too; use 'action'")
     if counts["explore"]:
         required(setup, "progress", None, in_graph=True)
@@ -114,6 +114,61 @@ def _check(setup: Setup, kind: BagKind, reads: Reads, **counts: int) -> None:
             raise ValueError(
                 f"{PATH}.explore={counts['explore']}: before the first update nothing draws tasks"
             )
+    return features
+
+
+class Hooks(NamedTuple):
+    """The hooks of `progress`, with what they are made of."""
+
+    rollout: Rollout
+    features: Features
+    network: BagModel
+    adam: optax.GradientTransformation
+    steps: int
+    explore: int
+    fit: int
+    batch: int
+    balanced: bool
+    fits: int
+
+    def init(self, start: InitInputs) -> Progress:
+        """The network, fitted to explored episodes or untrained."""
+        network, features = self.network, self.features
+        key, play, draw = jax.random.split(start.key, 3)
+        params = network.init(key, jnp.zeros((1, 1, features.width)), jnp.ones((1, 1), bool))
+        value = Progress(params, self.adam.init(params))
+        if self.explore:
+            bags = explored(self.rollout, features, start.params, play, self.explore)
+            value = fitted(
+                network, self.adam, bags, key, draw,
+                steps=self.fit, batch=self.batch, balanced=self.balanced, fits=self.fits,
+            )  # fmt: skip
+        return value.replace(reader=features.reader(start.params))
+
+    def annotate(self, context: Context, streams: Streams, rows: Rows) -> dict[str, PerTurn]:
+        """`progress` f32[N, T]: what the network gives each turn of the return."""
+        value = context.value
+        own = bags_of(self.features, value.reader, streams, rows)
+        return {"progress": PerTurn(self.network.apply(value.params, own.features, own.mask))}
+
+    def after(
+        self, value: Progress, outcome: UpdateResult
+    ) -> tuple[Progress, dict[str, jax.Array]]:
+        """The network after its steps on the update's streams."""
+        streams, told = outcome.streams, outcome.notes["progress"].values
+        error = progress_error(told, returns_of(streams), streams.mask)
+        alike = correlation(told, streams.reward, streams.mask)
+        if self.steps:
+            own = bags_of(self.features, value.reader, streams, outcome.rows)
+            loss_of = functools.partial(bag_error, network=self.network, bags=own)
+            params, opt_state, _ = descended(
+                loss_of, self.adam, value.params, value.opt_state, self.steps
+            )
+            value = value.replace(params=params, opt_state=opt_state)
+        return value, {
+            "progress_error": jnp.stack([error, jnp.ones(())]),
+            "progress_correlation": jnp.stack([alike, jnp.ones(())]),
+        }
 
 
 def progress(
@@ -180,47 +235,16 @@ def progress(
         "hidden": hidden, "memory": memory, "fit": fit, "batch": batch, "fits": fits,
         "steps": steps, "explore": explore,
     }  # fmt: skip
-    _check(setup, kind, reads, **counts)
+    features = _checked(setup, kind, reads, **counts)
     check_range(f"{PATH}.learning_rate", learning_rate, 0.0, below=True)
-    network, adam = BagModel(kind, hidden, memory), optax.adam(learning_rate)
-    reader_of = (lambda params: params) if setup.policy.reads_text else (lambda params: ())
-
-    def init(start):
-        key, play, draw = jax.random.split(start.key, 3)
-        one = jnp.zeros((1, 1, feature_count(setup, reads)))
-        params = network.init(key, one, jnp.ones((1, 1), bool))
-        value = Progress(params, adam.init(params))
-        if explore:
-            bags = explored(setup, start.params, play, explore, reads)
-            value = fitted(
-                network, adam, bags, key, draw, steps=fit, batch=batch, balanced=balanced, fits=fits
-            )
-        return value.replace(reader=reader_of(start.params))
-
-    def annotate(context, streams, rows):
-        value = context.value
-        own = bags_of(setup, value.reader, streams, rows, reads)
-        return {"progress": PerTurn(network.apply(value.params, own.features, own.mask))}
-
-    def after(value, outcome):
-        streams, told = outcome.streams, outcome.notes["progress"].values
-        error = progress_error(told, returns_of(streams), streams.mask)
-        alike = correlation(told, streams.reward, streams.mask)
-        if steps:
-            own = bags_of(setup, value.reader, streams, outcome.rows, reads)
-            params, opt_state, _ = descended(
-                lambda params: bag_error(params, network, own),
-                adam,
-                value.params,
-                value.opt_state,
-                steps,
-            )
-            value = value.replace(params=params, opt_state=opt_state)
-        return value, {
-            "progress_error": jnp.stack([error, jnp.ones(())]),
-            "progress_correlation": jnp.stack([alike, jnp.ones(())]),
-        }
-
+    hooks = Hooks(
+        setup.rollout, features, BagModel(kind, hidden, memory), optax.adam(learning_rate), steps,
+        explore, fit, batch, balanced, fits,
+    )  # fmt: skip
     return Component(
-        init=init, annotate=annotate, after=after, fills=("progress",), restarts=explore > 0
+        init=hooks.init,
+        annotate=hooks.annotate,
+        after=hooks.after,
+        fills=("progress",),
+        restarts=explore > 0,
     )

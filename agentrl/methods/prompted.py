@@ -1,5 +1,6 @@
 """Log-probabilities of what was sampled, had the prompt contained more: skills, reminders."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,12 @@ from agentrl.streams import OBSERVATION, Rows, Streams
 from envs.environment import Environment, EnvParams, EnvState
 
 
+def taken_or(old: jax.Array, there: jax.Array, x: jax.Array, fill: float | bool) -> jax.Array:
+    """x [R, L, ...] at positions old[r, l], and `fill` where they are not `there`; [R, L'] each."""
+    wide = (*old.shape, *(1,) * (x.ndim - 2))
+    return jnp.where(there.reshape(wide), jnp.take_along_axis(x, old.reshape(wide), axis=1), fill)
+
+
 def with_inserted(rows: Rows, tokens: jax.Array, count: jax.Array, at: int) -> Rows:
     """Rows with the first `count` of `tokens` inserted at a position, [R, L + S].
 
@@ -27,10 +34,7 @@ def with_inserted(rows: Rows, tokens: jax.Array, count: jax.Array, at: int) -> R
     old = jnp.where(index < at, index, index - count[:, None])
     there = (old >= 0) & (old < length) & ~inside
     old = jnp.clip(old, 0, length - 1)
-
-    def moved(x, fill):
-        at_old = jnp.take_along_axis(x, old.reshape(old.shape + (1,) * (x.ndim - 2)), axis=1)
-        return jnp.where(there.reshape(there.shape + (1,) * (x.ndim - 2)), at_old, fill)
+    moved = functools.partial(taken_or, old, there)
 
     new = jnp.take_along_axis(tokens, jnp.clip(index - at, 0, size - 1), axis=1)
     # Nothing is cut where nothing is drawn, so that logits stay finite.
@@ -50,10 +54,7 @@ def without_inserted(rows: Rows, count: jax.Array, at: int, length: int) -> Rows
     index = jnp.broadcast_to(jnp.arange(length), (rows.tokens.shape[0], length))
     old = jnp.where(index < at, index, index + count[:, None])
     there, old = old < size, jnp.minimum(old, size - 1)
-
-    def moved(x, fill):
-        at_old = jnp.take_along_axis(x, old.reshape(old.shape + (1,) * (x.ndim - 2)), axis=1)
-        return jnp.where(there.reshape(there.shape + (1,) * (x.ndim - 2)), at_old, fill)
+    moved = functools.partial(taken_or, old, there)
 
     return rows.replace(
         tokens=moved(rows.tokens, 0),
@@ -71,20 +72,22 @@ def expert_plan(env: Environment, turns: int) -> Callable[..., jax.Array]:
     Each is the expert's in the state that those before lead to, without chance; there are up to
     `turns` of them, and none after the end. The whole of what a teacher could say.
     """
+    return functools.partial(_expert_plan, env, turns)
 
-    def plan(state, agent, params):
-        def step(carry, _):
-            state, running = carry
-            said = jnp.where(running, first_command(env, state, agent, params), 0)
-            action = env.expert_as(state, agent, params)
-            _, state, _, terminated, *_ = env.step_env(jax.random.key(0), state, action, params)
-            return (state, running & ~terminated), said
 
-        running = ~env.is_terminated(state, params)
-        _, said = jax.lax.scan(step, (state, running), length=turns)
-        return said.reshape(-1)
+def _expert_plan(
+    env: Environment, turns: int, state: EnvState, agent: jax.Array, params: EnvParams
+) -> jax.Array:
+    def step(carry, _):
+        state, running = carry
+        said = jnp.where(running, first_command(env, state, agent, params), 0)
+        action = env.expert_as(state, agent, params)
+        _, state, _, terminated, *_ = env.step_env(jax.random.key(0), state, action, params)
+        return (state, running & ~terminated), said
 
-    return plan
+    running = ~env.is_terminated(state, params)
+    _, said = jax.lax.scan(step, (state, running), length=turns)
+    return said.reshape(-1)
 
 
 def first_command(

@@ -195,8 +195,8 @@ def metrics_of(
     }
 
 
-class Learner(NamedTuple):
-    """The hooks of the component, with what they are made of. watch: options of `overseen`;
+class Hooks(NamedTuple):
+    """The hooks of `pvp`, with what they are made of. watch: options of `overseen`;
     of_loss: of `critic_loss`. human: whether the overseer's turns have a buffer of their own."""
 
     policy: Policy
@@ -216,14 +216,13 @@ class Learner(NamedTuple):
 
     def play(self, acting: chex.ArrayTree, key: jax.Array) -> dict[str, jax.Array]:
         """Episodes of the policy that the overseer watches, [episodes, T, ...]."""
-
-        def one(key):
-            return overseen(self.env, self.env_params, self.policy, acting, key, **self.watch)
-
+        one = functools.partial(
+            overseen, self.env, self.env_params, self.policy, acting, **self.watch
+        )
         return jax.vmap(one)(jax.random.split(key, self.episodes))
 
     def init(self, start: InitInputs) -> Overseen:
-        """Untrained twins, and empty buffers."""
+        """Twins Q with random weights, and two buffers of `size` turns without any."""
         acting = self.policy.init(start.key)
         played = jax.eval_shape(self.play, acting, start.key)
         turns = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), played)
@@ -233,7 +232,7 @@ class Learner(NamedTuple):
         return Overseen(critic, empty, empty, jnp.zeros(2, jnp.int32), zero, key)
 
     def make(self, context: Context, sources: Batches) -> tuple[None, Rows]:
-        """Rows of both buffers."""
+        """Rows of drawn turns: one half the overseer's, the other the policy's own."""
         del sources
         turns = halves(context.value.human, context.value.novice, self.rows, context.key)
         return None, rows_of(turns, turns["takeover"].astype(jnp.int32))
@@ -338,7 +337,7 @@ def pvp(
     for name, number in numbers.items():
         check_range(f"{PATH}.{name}", number, **RANGES[name])
     check_choice(f"{PATH}.buffers", buffers, get_args(Buffers))
-    one = Learner(
+    hooks = Hooks(
         setup.policy, env, env_params, TwinQ.of(env, hidden), optax.adam(learning_rate),
         watch={"watched": watched, "tolerance": tolerance, "release": release, "gamma": gamma},
         of_loss={"gamma": gamma, "bound": bound, "propagation": propagation},
@@ -347,5 +346,9 @@ def pvp(
     )  # fmt: skip
     fills = ("action_values", "intervened")
     return Component(
-        init=one.init, source=Source(one.make), annotate=one.annotate, after=one.after, fills=fills
+        init=hooks.init,
+        source=Source(hooks.make),
+        annotate=hooks.annotate,
+        after=hooks.after,
+        fills=fills,
     )

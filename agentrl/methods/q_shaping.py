@@ -114,8 +114,8 @@ def _regression(twins, params, turns, target):
     return jnp.sum(each) / jnp.maximum(jnp.sum(there), 1)
 
 
-class Learner(NamedTuple):
-    """The hooks of the component, with what they are made of. values: options of `heuristics`, of
+class Hooks(NamedTuple):
+    """The hooks of `q_shaping`, with what they are made of. values: options of `heuristics`, of
     no `examples` there are none."""
 
     policy: Policy
@@ -275,16 +275,16 @@ def q_shaping(
     for name, number in numbers.items():
         check_range(f"{PATH}.{name}", number, **RANGES[name])
     values = {"examples": examples, "noise": noise, "correct": correct, "good": good, "bad": bad}
-    one = Learner(
+    hooks = Hooks(
         setup.policy, setup.rollout, env, env_params, TwinQ.of(env, hidden),
         optax.adam(learning_rate), values, weight=weight * q_init, shaped=shaped, forever=forever,
         policy_init=policy_init, gamma=gamma, rate=rate, steps=steps, batch=batch, rows=rows,
         size=size,
     )  # fmt: skip
     return Component(
-        init=one.init,
-        source=Source(one.make, reads=("rollout",)),
-        annotate=one.annotate,
-        after=one.after,
+        init=hooks.init,
+        source=Source(hooks.make, reads=("rollout",)),
+        annotate=hooks.annotate,
+        after=hooks.after,
         fills=("action_values",),
     )

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.learner.component import Component, Setup
-from agentrl.streams import PerTurn
+from agentrl.methods.by_turn import returns_of
+from agentrl.streams import PerTurn, Streams
 
 
 class Moments(struct.PyTreeNode):
@@ -35,6 +36,11 @@ def merged(value: Moments, returns: jax.Array, present: jax.Array) -> Moments:
     )
 
 
+def counted(value: Moments, streams: Streams) -> Moments:
+    """The moments with the returns of these streams."""
+    return merged(value, returns_of(streams), jnp.any(streams.mask, axis=1))
+
+
 def reward_scaling(setup: Setup) -> Component:
     """Supplies `reward_scale` f32[N, T] for reward term `scaled_reward`: 1 over the deviation of
     the returns of this and all earlier updates.
@@ -47,10 +53,6 @@ def reward_scaling(setup: Setup) -> Component:
       https://arxiv.org/abs/2307.04964; code OpenLMLab/MOSS-RLHF 4865d82 (read). Its released script
       has on: this, and the clips of value (`clipped_value_loss`) and policy.
     """
-
-    def counted(value, streams):
-        returns = jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1)
-        return merged(value, returns, jnp.any(streams.mask, axis=1))
 
     def annotate(context, streams, rows):
         scale = 1.0 / counted(context.value, streams).std

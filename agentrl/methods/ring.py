@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from agentrl.methods.by_turn import empty_like
 from agentrl.streams import Rows
 
 
@@ -23,9 +24,8 @@ class Ring(struct.PyTreeNode):
 
 def empty(like: chex.ArrayTree, size: int) -> Ring:
     """A ring of M = `size` places without rows. like: rows, or their shapes and types."""
-    rows = jax.tree.map(lambda x: jnp.zeros((size, *x.shape[1:]), x.dtype), like)
     zero = jnp.zeros((), jnp.int32)
-    return Ring(rows, jnp.full(size, -1, jnp.int32), zero, zero)
+    return Ring(empty_like(like, size), jnp.full(size, -1, jnp.int32), zero, zero)
 
 
 def put(ring: Ring, rows: Rows) -> Ring:

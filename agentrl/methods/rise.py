@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.methods.by_turn import bare
-from agentrl.methods.teaching import Chances, best_of, classroom, expert_teacher
+from agentrl.methods.teaching import BestOf, Chances, classroom, expert_teacher
 from agentrl.streams import PerTurn
 
 Improved = Literal["self", "expert"]
@@ -66,7 +66,7 @@ def rise(
     check_range(f"{path}.samples", samples, 1)
     check_range(f"{path}.temperature", temperature, 0, above=True)
     check_choice(f"{path}.improved", improved, get_args(Improved))
-    teacher = best_of(samples) if improved == "self" else expert_teacher()
+    teacher = BestOf(samples) if improved == "self" else expert_teacher()
     room = classroom(setup, "rise", teacher, labels=True, scored=True)
 
     def make(context, sources):

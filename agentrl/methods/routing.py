@@ -12,9 +12,10 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.checks import check_choice, check_range
-from agentrl.learner.component import Component, Inputs, Setup
+from agentrl.learner.component import Component, InitInputs, Inputs, Setup, UpdateResult
 from agentrl.learner.required import required
 from agentrl.methods import linucb
+from agentrl.methods.by_turn import solved
 from agentrl.methods.curriculum import tasks_by_number
 
 if TYPE_CHECKING:
@@ -75,8 +76,9 @@ def arrived(
     return Routing(statistics, reputation, rest, value.collections + 1), now
 
 
-class Plan(NamedTuple):
-    """Constants of a router, see `router`. only: the worker of "fixed:WORKER", else None."""
+class Hooks(NamedTuple):
+    """The hooks of `router`, with what they are made of. only: the worker of "fixed:WORKER", else
+    None. groups: G. bonus: options of `linucb.upper_bounds`."""
 
     env: "Dispatch"
     env_params: "DispatchParams"
@@ -87,6 +89,9 @@ class Plan(NamedTuple):
     contexts: Described
     candidates: int
     bonus: Mapping[str, float]
+    delay: int
+    keep: float
+    decay: float
 
     @property
     def features(self) -> int:
@@ -124,6 +129,46 @@ class Plan(NamedTuple):
         scores = self.scores(value, x, chances, key)
         worker = linucb.route(scores, offers.match, offers.available, candidates=among)
         return {"x": x[worker], "worker": worker, "kind": kind, "chances": chances}
+
+    def init(self, start: InitInputs) -> Routing:
+        """Estimates of all workers before any outcome, and no tickets on their way."""
+        del start
+        regularization, places = self.bonus["regularization"], (self.delay, self.groups)
+        none, x = jnp.zeros(places, jnp.int32), jnp.zeros((*places, self.features))
+        return Routing(
+            linucb.empty(self.features, regularization=regularization),
+            jnp.full((self.workers, len(self.env.kinds)), 0.5, jnp.float32),
+            Tickets(x, none, none, x[..., 0], none > 0),
+            jnp.zeros((), jnp.int32),
+        )
+
+    def before(self, value: Routing, params: chex.ArrayTree, key: jax.Array) -> Inputs:
+        """The next tasks, each given to a worker."""
+        del params
+        groups = self.groups
+        number_key, key = jax.random.split(key)
+        number = jax.random.randint(number_key, (groups,), 0, jnp.iinfo(jnp.int32).max)
+        keys = jax.random.split(key, groups)
+        routed = jax.vmap(self.assigned, in_axes=(None, 0, 0))(value, number, keys)
+        own = self.env_params.replace(worker=routed["worker"], now=value.collections)
+        own = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (groups,)), own)
+        return Inputs({"tasks": {"number": number, "params": own}, "routed": routed})
+
+    def after(self, value: Routing, outcome: UpdateResult) -> tuple[Routing, dict[str, jax.Array]]:
+        """The value with these tickets, and with the outcomes that arrive."""
+        routed, streams = outcome.inputs["routed"], outcome.streams
+        acted = jnp.any(streams.mask, axis=1)
+        count, good = (
+            jax.ops.segment_sum(x * 1.0, streams.group, num_segments=self.groups)
+            for x in (acted, solved(streams))
+        )
+        success = good / jnp.maximum(count, 1)
+        new = Tickets(routed["x"], routed["worker"], routed["kind"], success, count > 0)
+        value, now = arrived(
+            value, new,
+            keep=self.keep, regularization=self.bonus["regularization"], decay=self.decay,
+        )  # fmt: skip
+        return value, _metrics(value, now, new, routed["chances"])
 
 
 def _chosen_by(rule: str, workers: int) -> int | None:
@@ -222,41 +267,11 @@ def router(
     workers = env.offers(first, env_params).match.shape[0]
     bonus = {"alpha": alpha, "delta": delta, "bound": bound, "regularization": regularization}
     only = _chosen_by(rule, workers)
-    plan = Plan(env, env_params, groups, workers, rule, only, contexts, candidates, bonus)
-
-    def before(value, params, key):
-        number_key, key = jax.random.split(key)
-        number = jax.random.randint(number_key, (groups,), 0, jnp.iinfo(jnp.int32).max)
-        keys = jax.random.split(key, groups)
-        routed = jax.vmap(plan.assigned, in_axes=(None, 0, 0))(value, number, keys)
-        own = env_params.replace(worker=routed["worker"], now=value.collections)
-        own = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (groups,)), own)
-        return Inputs({"tasks": {"number": number, "params": own}, "routed": routed})
-
-    def after(value, outcome):
-        routed, streams = outcome.inputs["routed"], outcome.streams
-        acted = jnp.any(streams.mask, axis=1)
-        solved = jnp.any(streams.success & streams.mask, axis=1)
-        count, good = (
-            jax.ops.segment_sum(x * 1.0, streams.group, num_segments=groups)
-            for x in (acted, solved)
-        )
-        success = good / jnp.maximum(count, 1)
-        new = Tickets(routed["x"], routed["worker"], routed["kind"], success, count > 0)
-        value, now = arrived(value, new, keep=keep, regularization=regularization, decay=decay)
-        return value, _metrics(value, now, new, routed["chances"])
-
-    def init(start):
-        none = jnp.zeros((delay, groups), jnp.int32)
-        x = jnp.zeros((delay, groups, plan.features))
-        return Routing(
-            linucb.empty(plan.features, regularization=regularization),
-            jnp.full((workers, len(env.kinds)), 0.5, jnp.float32),
-            Tickets(x, none, none, x[..., 0], none > 0),
-            jnp.zeros((), jnp.int32),
-        )
-
-    return Component(init=init, before=before, after=after, fills=("tasks",))
+    hooks = Hooks(
+        env, env_params, groups, workers, rule, only, contexts, candidates, bonus, delay, keep,
+        decay,
+    )  # fmt: skip
+    return Component(init=hooks.init, before=hooks.before, after=hooks.after, fills=("tasks",))
 
 
 def _metrics(value: Routing, now: Tickets, new: Tickets, chances: jax.Array) -> dict:

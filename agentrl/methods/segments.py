@@ -1,17 +1,19 @@
 """Chain-of-Agents: tags of turns, whether calls repeat, whether the order of tags is kept."""
 
+import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from agentrl.actors.behaviour import Behaviour
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Context, Setup, UpdateResult
 from agentrl.learner.required import required
 from agentrl.methods.by_turn import to_turns, turn_means
 from agentrl.methods.turn_actions import turn_actions
-from agentrl.streams import PerTurn
+from agentrl.streams import PerTurn, Rows, Streams
 from envs.environment import Environment, EnvParams
 
 
@@ -35,6 +37,73 @@ def repeated_calls(
     again = jnp.any(earlier & same & (call >= 0)[:, :, None], axis=2)
     before = jnp.pad(adjacent, ((0, 0), (1, 0)), constant_values=-1)[:, :-1]
     return mask & (again | ((adjacent >= 0) & (adjacent == before)))
+
+
+def among(tag: jax.Array, numbers: tuple[int, ...]) -> jax.Array:
+    """Whether each tag i32[...] is one of these, bool[...]."""
+    return jnp.any(tag[..., None] == np.array(numbers, int), -1)
+
+
+class Hooks(NamedTuple):
+    """The hooks of `segments`, with what they are made of.
+
+    actions: see `turn_actions`. kept: see `_order`. calls, alone, anew: numbers of tags.
+    """
+
+    env: Environment
+    actions: Callable[[Streams, Rows], jax.Array]
+    kept: Callable[[jax.Array], jax.Array]
+    calls: tuple[int, ...]
+    alone: tuple[int, ...]
+    anew: tuple[int, ...]
+
+    def annotate(
+        self, context: Context, streams: Streams, rows: Rows
+    ) -> tuple[dict[str, PerTurn], dict[str, jax.Array]]:
+        """Each turn's tag, whether it repeats, and whether the order is kept up to it."""
+        del context
+        action = self.actions(streams, rows)[..., 0]
+        tag = self.env.tag_of(action)
+        call = jnp.where(among(tag, self.calls), action, -1)
+        part = jnp.cumsum(among(tag, self.anew), axis=1)
+        adjacent = jnp.where(among(tag, self.alone), tag, -1)
+        repeated = repeated_calls(call, streams.mask, part, adjacent)
+        keeps = self.kept(action)
+        some = jnp.sum(jnp.any(streams.mask, axis=1), dtype=jnp.float32)
+        shares = {
+            "repetitions": jnp.any(repeated, axis=1),
+            "order_kept": jnp.any(streams.mask, axis=1) & jnp.all(keeps | ~streams.mask, axis=1),
+        }
+        metrics = {
+            name: jnp.stack([jnp.sum(flag, dtype=jnp.float32), some])
+            for name, flag in shares.items()
+        }
+        notes = {"tag": tag, "repeated": repeated, "keeps_order": keeps}
+        return {name: PerTurn(x) for name, x in notes.items()}, metrics
+
+    def after(self, value: tuple, outcome: UpdateResult) -> tuple[tuple, dict[str, jax.Array]]:
+        """Measures the turns of each tag."""
+        streams, rows = outcome.streams, outcome.rows
+        tag = outcome.notes["tag"].values
+        turns = jnp.ones_like(tag, jnp.float32)
+        length = to_turns(jnp.ones_like(rows.behaviour_logp), rows, tag.shape)
+        surprise = -to_turns(rows.behaviour_logp, rows, tag.shape)
+        learnt = (outcome.credit.keep[:, None] & streams.mask) * 1.0
+        credit = jnp.where(learnt > 0, turn_means(outcome.credit.advantage, rows, tag.shape), 0.0)
+        measured = {
+            "share": (turns, None),
+            "length": (length, turns),
+            "entropy": (surprise, length),
+            "advantage": (credit, learnt),
+        }
+        metrics = {}
+        for number, name in enumerate(self.env.tags):
+            own = streams.mask & (tag == number)
+            for what, (total, weight) in measured.items():
+                over = streams.mask * 1.0 if weight is None else jnp.where(own, weight, 0.0)
+                pair = [jnp.sum(jnp.where(own, total, 0.0)), jnp.sum(over)]
+                metrics[f"tag/{name}/{what}"] = jnp.stack(pair)
+        return value, metrics
 
 
 def segments(
@@ -79,54 +148,12 @@ def segments(
             f"config.components.segments names tags {', '.join(unknown)}: expected some of "
             f"{', '.join(env.tags)}"
         )
-    acted, kept = turn_actions(setup, "segments"), _order(setup, env, env_params)
-
-    def among(tag, names):
-        return jnp.any(tag[..., None] == np.array([env.tags.index(n) for n in names], int), -1)
-
-    def annotate(context, streams, rows):
-        action = acted(streams, rows)[..., 0]
-        tag = env.tag_of(action)
-        call = jnp.where(among(tag, calls), action, -1)
-        part = jnp.cumsum(among(tag, anew), axis=1)
-        repeated = repeated_calls(call, streams.mask, part, jnp.where(among(tag, alone), tag, -1))
-        keeps = kept(action)
-        some = jnp.sum(jnp.any(streams.mask, axis=1), dtype=jnp.float32)
-        shares = {
-            "repetitions": jnp.any(repeated, axis=1),
-            "order_kept": jnp.any(streams.mask, axis=1) & jnp.all(keeps | ~streams.mask, axis=1),
-        }
-        metrics = {
-            name: jnp.stack([jnp.sum(flag, dtype=jnp.float32), some])
-            for name, flag in shares.items()
-        }
-        notes = {"tag": tag, "repeated": repeated, "keeps_order": keeps}
-        return {name: PerTurn(x) for name, x in notes.items()}, metrics
-
-    def after(value, outcome):
-        streams, rows = outcome.streams, outcome.rows
-        tag = outcome.notes["tag"].values
-        turns = jnp.ones_like(tag, jnp.float32)
-        length = to_turns(jnp.ones_like(rows.behaviour_logp), rows, tag.shape)
-        surprise = -to_turns(rows.behaviour_logp, rows, tag.shape)
-        learnt = (outcome.credit.keep[:, None] & streams.mask) * 1.0
-        credit = jnp.where(learnt > 0, turn_means(outcome.credit.advantage, rows, tag.shape), 0.0)
-        measured = {
-            "share": (turns, None),
-            "length": (length, turns),
-            "entropy": (surprise, length),
-            "advantage": (credit, learnt),
-        }
-        metrics = {}
-        for number, name in enumerate(env.tags):
-            own = streams.mask & (tag == number)
-            for what, (total, weight) in measured.items():
-                over = streams.mask * 1.0 if weight is None else jnp.where(own, weight, 0.0)
-                pair = [jnp.sum(jnp.where(own, total, 0.0)), jnp.sum(over)]
-                metrics[f"tag/{name}/{what}"] = jnp.stack(pair)
-        return value, metrics
-
-    return Component(annotate=annotate, after=after, fills=("tag", "repeated", "keeps_order"))
+    actions, kept = turn_actions(setup, "segments"), _order(setup, env, env_params)
+    numbers = [tuple(map(env.tags.index, names)) for names in (calls, alone, anew)]
+    hooks = Hooks(env, actions, kept, *numbers)
+    return Component(
+        annotate=hooks.annotate, after=hooks.after, fills=("tag", "repeated", "keeps_order")
+    )
 
 
 def _order(
@@ -138,12 +165,15 @@ def _order(
     limit = int(env_params.max_steps_in_episode)
     behaviour = Behaviour(setup.policy.behaviour, env, setup.policy.grammar, limit)
 
+    return functools.partial(order_kept, behaviour)
+
+
+def order_kept(behaviour: Behaviour, action: jax.Array) -> jax.Array:
+    """Whether the behaviour can still be kept after each of the actions i32[N, T], bool[N, T]."""
+
     def turn(state, action):
         after = behaviour.advance(state, action, jnp.zeros_like(action, bool))
         return after, after != behaviour.dead
 
-    def kept(action):
-        start = jnp.zeros(action.shape[0], jnp.int32)
-        return jax.lax.scan(turn, start, action.T)[1].T
-
-    return kept
+    start = jnp.zeros(action.shape[0], jnp.int32)
+    return jax.lax.scan(turn, start, action.T)[1].T

@@ -1,12 +1,29 @@
 """SPEAR: good episodes of earlier updates are imitated, more and more, while a bonus fades."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 from flax import struct
 
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Setup, Source
-from agentrl.methods.by_turn import bare, collected, returns_of, rows_by_stream, stream_sums
+from agentrl.learner.component import (
+    Batches,
+    Component,
+    Context,
+    InitInputs,
+    Setup,
+    Source,
+    UpdateResult,
+)
+from agentrl.methods.by_turn import (
+    bare,
+    collected,
+    empty_like,
+    returns_of,
+    rows_by_stream,
+    stream_sums,
+)
 from agentrl.policies.protocol import AnyPolicy
 from agentrl.rollout.types import Rollout
 from agentrl.streams import PerTurn, Rows, Shared, Streams
@@ -83,13 +100,9 @@ def empty(rollout: Rollout, policy: AnyPolicy, key: jax.Array, size: int, groups
     """A buffer with `size` places for streams of the rollout, and statistics of no group."""
     streams, rows = collected(rollout, policy, key)
     per_stream = rows.tokens.shape[0] // streams.mask.shape[0]
-
-    def zeros(lead):
-        return lambda x: jnp.zeros((size, *lead, *x.shape[1:]), x.dtype)
-
     return Buffer(
-        streams=jax.tree.map(zeros(()), streams),
-        rows=jax.tree.map(zeros((per_stream,)), rows),
+        streams=empty_like(streams, size),
+        rows=empty_like(rows, size, per_stream),
         since=jnp.full(size, -1, jnp.int32),
         mean=jnp.full(groups, jnp.nan, jnp.float32),
         std=jnp.full(groups, jnp.nan, jnp.float32),
@@ -131,6 +144,52 @@ def with_groups(buffer: Buffer, returns: jax.Array) -> Buffer:
         groups=(buffer.groups + count) % places,
         updates=buffer.updates + 1,
     )
+
+
+class Hooks(NamedTuple):
+    """The hooks of `self_imitation`, with what they are made of."""
+
+    rollout: Rollout
+    policy: AnyPolicy
+    size: int
+    least: int
+    oldest: int
+    replay_until: int
+    calls_until: int
+    groups: int
+    divide_by_std: bool
+
+    def init(self, start: InitInputs) -> Buffer:
+        """A buffer with room for `size` streams, and statistics of no group."""
+        return empty(self.rollout, self.policy, start.key, self.size, self.groups)
+
+    def make(self, context: Context, sources: Batches) -> tuple[Streams, Rows]:
+        """The buffer's streams, if they are replayed in this update."""
+        del sources
+        used = replayed(context.value, self.least, self.oldest)
+        return replay(context.value, used)
+
+    def annotate(
+        self, context: Context, streams: Streams, rows: Rows
+    ) -> dict[str, PerTurn | Shared]:
+        """Recalibrated advantages, and the weights of this update."""
+        del rows
+        buffer = context.value
+        return {
+            "recalibrated_advantage": PerTurn(advantage_now(buffer, streams, self.divide_by_std)),
+            "replay_weight": Shared(replay_weight(buffer.updates, self.replay_until)),
+            "call_weight": Shared(call_weight(buffer.updates, self.calls_until)),
+        }
+
+    def after(self, buffer: Buffer, outcome: UpdateResult) -> tuple[Buffer, dict[str, jax.Array]]:
+        """The buffer, emptied if it was replayed, with the update's good streams."""
+        streams, used = outcome.streams, replayed(buffer, self.least, self.oldest)
+        buffer = buffer.replace(since=jnp.where(jnp.any(used), -1, buffer.since))
+        good = stream_sums(outcome.credit.advantage, streams, outcome.rows) > 0
+        buffer = put(buffer, streams, rows_by_stream(outcome.rows, good.shape[0]), good)
+        buffer = with_groups(buffer, returns_of(streams).reshape(self.rollout.units[0], -1))
+        count = jnp.stack([jnp.sum(used) * 1.0, jnp.ones(())])
+        return buffer, {"replayed_streams": count}
 
 
 def self_imitation(
@@ -183,31 +242,13 @@ def self_imitation(
             "component 'self_imitation' needs groups of whole episodes of one agent: use rollout "
             "'episodes' and an environment of one agent"
         )
-
-    def make(context, sources):
-        return replay(context.value, replayed(context.value, least, oldest))
-
-    def annotate(context, streams, rows):
-        buffer = context.value
-        return {
-            "recalibrated_advantage": PerTurn(advantage_now(buffer, streams, divide_by_std)),
-            "replay_weight": Shared(replay_weight(buffer.updates, replay_until)),
-            "call_weight": Shared(call_weight(buffer.updates, calls_until)),
-        }
-
-    def after(buffer, outcome):
-        streams, used = outcome.streams, replayed(buffer, least, oldest)
-        buffer = buffer.replace(since=jnp.where(jnp.any(used), -1, buffer.since))
-        good = stream_sums(outcome.credit.advantage, streams, outcome.rows) > 0
-        buffer = put(buffer, streams, rows_by_stream(outcome.rows, good.shape[0]), good)
-        buffer = with_groups(buffer, returns_of(streams).reshape(rollout.units[0], -1))
-        count = jnp.stack([jnp.sum(used) * 1.0, jnp.ones(())])
-        return buffer, {"replayed_streams": count}
-
+    hooks = Hooks(
+        rollout, setup.policy, size, least, oldest, replay_until, calls_until, groups, divide_by_std
+    )
     return Component(
-        init=lambda start: empty(rollout, setup.policy, start.key, size, groups),
-        source=Source(make),
-        annotate=annotate,
-        after=after,
+        init=hooks.init,
+        source=Source(hooks.make),
+        annotate=hooks.annotate,
+        after=hooks.after,
         fills=("recalibrated_advantage", "replay_weight", "call_weight"),
     )

@@ -3,16 +3,18 @@
 Letters: G trees of E streams each, T turns, N = G * E; P pairs per tree.
 """
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Setup, Source
+from agentrl.learner.component import Batches, Component, Context, Setup, Source
 from agentrl.methods.by_turn import bare, rows_of_turns
 from agentrl.methods.tree_values import tree_values
 from agentrl.rewards.returns import discounted_return
-from agentrl.streams import PerTurn, Streams
+from agentrl.streams import PerTurn, Rows, Streams
 
 
 def check_tree(setup: Setup, name: str) -> None:
@@ -60,6 +62,43 @@ def sibling_pairs(
     return better, worse, turn, jnp.where(at_turn & first, jnp.abs(gap), -1.0)
 
 
+class Hooks(NamedTuple):
+    """The hooks of `siblings`, with what they are made of; size: E."""
+
+    size: int
+    alpha: float
+    threshold: float
+    pairs: int
+    gamma: float
+    ties: bool
+
+    def make(self, context: Context, sources: Batches) -> tuple[Streams, Rows]:
+        """Streams and rows of the turns of drawn pairs, the better sibling first."""
+        streams, rows = sources["rollout"]
+        assert streams is not None  # of the rollout
+        mask, shape = streams.mask, streams.mask.shape
+        found = tree_values(streams.reward, mask, streams.group, streams.prefix, gamma=self.gamma)
+        score = found.turn
+        if self.alpha < 1:
+            score = self.alpha * score + (1 - self.alpha) * next_values(streams, self.gamma)
+        better, worse, turn, gap = sibling_pairs(streams.prefix, mask, score, self.size)
+        chance = jax.random.uniform(context.key, gap.shape)
+        wanted = (gap > self.threshold) | (self.ties & (gap == 0))
+        drawn, index = jax.lax.top_k(jnp.where(wanted, chance, -1.0), self.pairs)
+        better, worse, turn = (jnp.take_along_axis(x, index, axis=1) for x in (better, worse, turn))
+        stream = jnp.stack([better, worse], axis=2).reshape(-1)
+        at, learnt = (jnp.repeat(x.reshape(-1), 2) for x in (turn, drawn >= 0))
+        rows = rows_of_turns(rows, shape, stream, at)
+        rows = rows.replace(loss_mask=rows.loss_mask & learnt[:, None])
+        return jax.tree.map(lambda x: x[stream], bare(streams)), rows
+
+    def annotate(self, context: Context, streams: Streams, rows: Rows) -> dict[str, PerTurn]:
+        """`turn_return` f32[N, T]: the discounted return from each turn on."""
+        del context, rows
+        goes = discounted_return(streams.reward, streams.mask, gamma=self.gamma)
+        return {"turn_return": PerTurn(goes)}
+
+
 def siblings(
     setup: Setup,
     *,
@@ -98,38 +137,13 @@ def siblings(
       Putta et al. (2024), Agent Q, https://arxiv.org/abs/2408.07199 (recalled, no code was read).
       Gao et al. (2024), REFUEL, https://arxiv.org/abs/2410.04612.
     """
-    size = _checked(setup, alpha, threshold, pairs, gamma)
-
-    def make(context, sources):
-        streams, rows = sources["rollout"]
-        mask, shape = streams.mask, streams.mask.shape
-        found = tree_values(streams.reward, mask, streams.group, streams.prefix, gamma=gamma)
-        score = found.turn
-        if alpha < 1:
-            score = alpha * score + (1 - alpha) * next_values(streams, gamma)
-        better, worse, turn, gap = sibling_pairs(streams.prefix, mask, score, size)
-        chance = jax.random.uniform(context.key, gap.shape)
-        wanted = (gap > threshold) | (ties & (gap == 0))
-        drawn, index = jax.lax.top_k(jnp.where(wanted, chance, -1.0), pairs)
-
-        def of(x):
-            return jnp.take_along_axis(x, index, axis=1)
-
-        stream = jnp.stack([of(better), of(worse)], axis=2).reshape(-1)
-        at, learnt = (jnp.repeat(x.reshape(-1), 2) for x in (of(turn), drawn >= 0))
-        rows = rows_of_turns(rows, shape, stream, at)
-        rows = rows.replace(loss_mask=rows.loss_mask & learnt[:, None])
-        return jax.tree.map(lambda x: x[stream], bare(streams)), rows
-
-    def annotate(context, streams, rows):
-        del context, rows
-        goes = discounted_return(streams.reward, streams.mask, gamma=gamma)
-        return {"turn_return": PerTurn(goes)}
-
-    source = Source(make, unit=2, reads=("rollout",))
+    hooks = Hooks(
+        _checked(setup, alpha, threshold, pairs, gamma), alpha, threshold, pairs, gamma, ties
+    )
+    source = Source(hooks.make, unit=2, reads=("rollout",))
     if "turn_return" not in setup.reads:
         return Component(source=source)
-    return Component(source=source, annotate=annotate, fills=("turn_return",))
+    return Component(source=source, annotate=hooks.annotate, fills=("turn_return",))
 
 
 def _checked(setup: Setup, alpha: float, threshold: float, pairs: int, gamma: float) -> int:

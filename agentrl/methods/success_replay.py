@@ -1,15 +1,23 @@
 """Replay of own successes: a group that failed wholly gets an earlier success on the same task."""
 
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
 from agentrl.checks import check_choice, check_range
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Context, InitInputs, Setup, UpdateResult
 from agentrl.learner.passes import log_probs
-from agentrl.methods.by_turn import PLACE, bare, collected, returns_of, rows_by_stream
+from agentrl.methods.by_turn import (
+    PLACE,
+    bare,
+    collected,
+    empty_like,
+    put_if,
+    returns_of,
+    rows_by_stream,
+)
 from agentrl.policies.protocol import AnyPolicy
 from agentrl.rollout.types import Rollout
 from agentrl.streams import Rows, Streams
@@ -42,11 +50,7 @@ def put_stream(rows: Rows, place: jax.Array, own: Rows, when: jax.Array) -> Rows
     own = own.replace(stream=jnp.full(where.shape, place, rows.stream.dtype))
     if rows.role is not None:
         own = own.replace(role=rows.role[where])
-
-    def put(all_, one):
-        return all_.at[where].set(jnp.where(when, one, all_[where]))
-
-    return jax.tree.map(put, rows, own)
+    return put_if(rows, where, own, when)
 
 
 def found(buffer: Buffer, task: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -69,22 +73,12 @@ def stored(buffer: Buffer, task: jax.Array, streams: Streams, rows: Rows, succes
     same &= jnp.all(buffer.rows.loss_mask[at] == rows.loss_mask, axis=(1, 2))
     writes = success & ~(known & jnp.any(filled & same))
     slot = count % size
-
-    def put(all_, one):
-        return all_.at[at, slot].set(jnp.where(writes, one, all_[at, slot]))
-
-    def of_task(all_, one):
-        return all_.at[at].set(jnp.where(writes, one, all_[at]))
-
     number = buffer.writes + writes
-    return Buffer(
-        task=of_task(buffer.task, task),
-        count=of_task(buffer.count, count + 1),
-        since=of_task(buffer.since, jnp.where(known, buffer.since[at], number)),
-        writes=number,
-        streams=jax.tree.map(put, buffer.streams, streams),
-        rows=jax.tree.map(put, buffer.rows, rows),
-    )
+    fields = (buffer.task, buffer.count, buffer.since)
+    new = (task, count + 1, jnp.where(known, buffer.since[at], number))
+    task, count, since = put_if(fields, at, new, writes)
+    kept = put_if((buffer.streams, buffer.rows), (at, slot), (streams, rows), writes)
+    return Buffer(task, count, since, number, *kept)
 
 
 def with_successes(
@@ -108,11 +102,7 @@ def with_successes(
         slot = jax.random.randint(key, (), 0, jnp.maximum(there, 1))
         swaps = failed[number] & known
         own, own_rows = jax.tree.map(lambda x: x[at, slot], (buffer.streams, buffer.rows))
-        new = jax.tree.map(
-            lambda all_, one: all_.at[place].set(jnp.where(swaps, one, all_[place])),
-            bare(streams),
-            own,
-        )
+        new = put_if(bare(streams), place, own, swaps)
         streams = new.replace(**{name: getattr(streams, name) for name in PLACE})
         return (streams, put_stream(rows, place, own_rows, swaps)), swaps
 
@@ -127,32 +117,79 @@ def low(returns: jax.Array, highest_mean: float, highest_std: float) -> jax.Arra
     return (jnp.mean(returns, axis=1) < highest_mean) & (spread < highest_std)
 
 
-def _members(
-    key: jax.Array, groups: int, size: int, replaces: Replaces
-) -> tuple[jax.Array, jax.Array]:
-    """(a key, which stream of each group is replaced i32[G])."""
-    if replaces == "first":
-        return key, jnp.zeros(groups, jnp.int32)
-    key, member_key = jax.random.split(key)
-    return key, jax.random.randint(member_key, (groups,), 0, size)
-
-
 def empty(rollout: Rollout, policy: AnyPolicy, key: jax.Array, tasks: int, per_task: int) -> Buffer:
     """A buffer for what the rollout collects, without successes."""
     streams, rows = collected(rollout, policy, key)
     per_stream = rows.tokens.shape[0] // streams.mask.shape[0]
-
-    def zeros(lead):
-        return lambda x: jnp.zeros((tasks, per_task, *lead, *x.shape[1:]), x.dtype)
-
     return Buffer(
         task=jnp.zeros((tasks, 2), jnp.uint32),
         count=jnp.zeros(tasks, jnp.int32),
         since=jnp.zeros(tasks, jnp.int32),
         writes=jnp.zeros((), jnp.int32),
-        streams=jax.tree.map(zeros(()), streams),
-        rows=jax.tree.map(zeros((per_stream,)), rows),
+        streams=empty_like(streams, tasks, per_task),
+        rows=empty_like(rows, tasks, per_task, per_stream),
     )
+
+
+class Hooks(NamedTuple):
+    """The hooks of `success_replay`, with what they are made of: its options, and G groups of
+    `size` streams."""
+
+    setup: Setup
+    groups: int
+    size: int
+    tasks: int
+    per_task: int
+    highest_mean: float
+    highest_std: float
+    success: float
+    old_logp: OldLogp
+    when: When
+    replaces: Replaces
+
+    def init(self, start: InitInputs) -> Buffer:
+        """A buffer with room for `per_task` successes of each task, none of which is there yet."""
+        setup = self.setup
+        return empty(setup.rollout, setup.policy, start.key, self.tasks, self.per_task)
+
+    def amend(
+        self, context: Context, streams: Streams, rows: Rows
+    ) -> tuple[Streams, Rows, dict[str, jax.Array]]:
+        """Groups that failed, with a success each."""
+        key, size = context.key, self.size
+        returns = returns_of(streams).reshape(self.groups, size)
+        if self.when == "none":
+            failed = ~jnp.any(returns > self.success, axis=1)
+        else:
+            failed = low(returns, self.highest_mean, self.highest_std)
+        member = jnp.zeros(self.groups, jnp.int32)
+        if self.replaces == "random":
+            key, member_key = jax.random.split(key)
+            member = jax.random.randint(member_key, (self.groups,), 0, size)
+        streams, rows, swapped = with_successes(context.value, streams, rows, failed, member, key)
+        if self.old_logp == "recomputed":
+            replayed = ((jnp.arange(size) == member[:, None]) & swapped[:, None]).reshape(-1)
+            setup = self.setup
+            logp = log_probs(setup.policy, context.params, rows, setup.microbatch, setup.lengths)
+            now = jnp.where(rows.loss_mask, logp, 0.0)
+            new = jnp.where(replayed[rows.stream][:, None], now, rows.behaviour_logp)
+            rows = rows.replace(behaviour_logp=new)
+        share = jnp.array([jnp.sum(swapped), self.groups], jnp.float32)
+        return streams, rows, {"replayed_groups": share}
+
+    def after(self, buffer: Buffer, outcome: UpdateResult) -> tuple[Buffer, dict[str, jax.Array]]:
+        """The buffer with the update's own successes."""
+        streams = outcome.streams
+        own = rows_by_stream(outcome.rows, self.groups * self.size)
+        good = returns_of(streams) > self.success
+
+        def add(buffer, one):
+            streams, rows, good = one
+            return stored(buffer, streams.anchor[0], bare(streams), rows, good), None
+
+        new, _ = jax.lax.scan(add, buffer, (streams, own, good))
+        kept = jnp.sum(jnp.minimum(new.count, self.per_task) * (new.since > 0)) * 1.0
+        return new, {"stored_successes": jnp.stack([kept, jnp.ones(())])}
 
 
 def success_replay(
@@ -212,39 +249,8 @@ def success_replay(
             "use rollout 'episodes' and an environment of one agent"
         )
     groups = rollout.units[0]
-    size = rollout.num_streams // groups
-
-    def init(start):
-        return empty(rollout, setup.policy, start.key, tasks, per_task)
-
-    def amend(context, streams, rows):
-        returns = returns_of(streams).reshape(groups, size)
-        none = ~jnp.any(returns > success, axis=1)
-        failed = none if when == "none" else low(returns, highest_mean, highest_std)
-        draw_key, member = _members(context.key, groups, size, replaces)
-        streams, rows, swapped = with_successes(
-            context.value, streams, rows, failed, member, draw_key
-        )
-        if old_logp == "recomputed":
-            replayed = ((jnp.arange(size) == member[:, None]) & swapped[:, None]).reshape(-1)
-            logp = log_probs(setup.policy, context.params, rows, setup.microbatch, setup.lengths)
-            now = jnp.where(rows.loss_mask, logp, 0.0)
-            new = jnp.where(replayed[rows.stream][:, None], now, rows.behaviour_logp)
-            rows = rows.replace(behaviour_logp=new)
-        share = jnp.array([jnp.sum(swapped), groups], jnp.float32)
-        return streams, rows, {"replayed_groups": share}
-
-    def after(buffer, outcome):
-        streams = outcome.streams
-        own = rows_by_stream(outcome.rows, groups * size)
-        good = returns_of(streams) > success
-
-        def add(buffer, one):
-            streams, rows, good = one
-            return stored(buffer, streams.anchor[0], bare(streams), rows, good), None
-
-        new, _ = jax.lax.scan(add, buffer, (streams, own, good))
-        kept = jnp.sum(jnp.minimum(new.count, per_task) * (new.since > 0)) * 1.0
-        return new, {"stored_successes": jnp.stack([kept, jnp.ones(())])}
-
-    return Component(init=init, amend=amend, after=after)
+    hooks = Hooks(
+        setup, groups, rollout.num_streams // groups, tasks, per_task, highest_mean, highest_std,
+        success, old_logp, when, replaces,
+    )  # fmt: skip
+    return Component(init=hooks.init, amend=hooks.amend, after=hooks.after)

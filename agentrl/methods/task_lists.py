@@ -1,11 +1,16 @@
 """Tasks of a list that are played no more: solved (RAPO), or never solved (ARPO for GUIs)."""
 
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import chex
 import jax
 import jax.numpy as jnp
 from flax import struct
 
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Inputs, Setup
+from agentrl.learner.component import Component, InitInputs, Inputs, Setup, UpdateResult
+from agentrl.methods.by_turn import solved
 
 
 class Epoch(struct.PyTreeNode):
@@ -82,8 +87,41 @@ def _check_tasks(setup: Setup, component: str, tasks: int) -> int:
     return setup.rollout.units[0]
 
 
-def _success_of(streams):
-    return jnp.any(streams.success & streams.mask, axis=1)
+class Epochs(NamedTuple):
+    """The hooks of `pruned_tasks`, with what they are made of; groups: G of an update."""
+
+    tasks: int
+    groups: int
+    at: float
+
+    def init(self, start: InitInputs) -> Epoch:
+        """The first epoch, of all tasks."""
+        nothing = jnp.zeros((), jnp.int32)
+        return Epoch(
+            order=jax.random.permutation(start.key, jnp.arange(self.tasks, dtype=jnp.int32)),
+            left=jnp.full((), self.tasks, jnp.int32),
+            place=nothing,
+            epoch=nothing,
+            solved=jnp.zeros(self.tasks),
+            tried=jnp.zeros(self.tasks),
+        )
+
+    def before(self, epoch: Epoch, params: chex.ArrayTree, key: jax.Array) -> Inputs:
+        """The next tasks in the order of the epoch, i32[G], and the key of the next order."""
+        del params
+        # The key of the next order goes to `after` with the tasks.
+        return Inputs({"tasks": drawn_in_order(epoch, self.groups), "order_key": key})
+
+    def after(self, epoch: Epoch, outcome: UpdateResult) -> tuple[Epoch, dict[str, Any]]:
+        """The epoch after these tasks, or the next one."""
+        number = outcome.inputs["tasks"][outcome.streams.group]
+        success, key = solved(outcome.streams), outcome.inputs["order_key"]
+        epoch = after_drawing(epoch, number, success, self.groups, key, at=self.at)
+        one = jnp.ones(())
+        return epoch, {
+            "pruned_tasks/left": jnp.stack([epoch.left * 1.0, one]),
+            "pruned_tasks/epoch": jnp.stack([epoch.epoch * 1.0, one]),
+        }
 
 
 def pruned_tasks(setup: Setup, *, tasks: int = 64, at: float = 0.9) -> Component:
@@ -111,32 +149,53 @@ def pruned_tasks(setup: Setup, *, tasks: int = 64, at: float = 0.9) -> Component
     groups = _check_tasks(setup, "pruned_tasks", tasks)
     check_range("config.components.pruned_tasks.at", at, 0.0, 1.0, above=True)
 
-    def init(start):
-        nothing = jnp.zeros((), jnp.int32)
-        return Epoch(
-            order=jax.random.permutation(start.key, jnp.arange(tasks, dtype=jnp.int32)),
-            left=jnp.full((), tasks, jnp.int32),
-            place=nothing,
-            epoch=nothing,
-            solved=jnp.zeros(tasks),
-            tried=jnp.zeros(tasks),
-        )
+    hooks = Epochs(tasks, groups, at)
+    return Component(init=hooks.init, before=hooks.before, after=hooks.after, fills=("tasks",))
 
-    def before(epoch, params, key):
-        # The key of the next order goes to `after` with the tasks.
-        return Inputs({"tasks": drawn_in_order(epoch, groups), "order_key": key})
 
-    def after(epoch, outcome):
-        number = outcome.inputs["tasks"][outcome.streams.group]
-        success, key = _success_of(outcome.streams), outcome.inputs["order_key"]
-        epoch = after_drawing(epoch, number, success, groups, key, at=at)
-        one = jnp.ones(())
-        return epoch, {
-            "pruned_tasks/left": jnp.stack([epoch.left * 1.0, one]),
-            "pruned_tasks/epoch": jnp.stack([epoch.epoch * 1.0, one]),
+class Probes(NamedTuple):
+    """The hooks of `solvable_tasks`, with what they are made of.
+
+    groups: G of an update. updates: in which all tasks are played in turn. weights: of the terms
+    that wait, afterwards.
+    """
+
+    tasks: int
+    groups: int
+    updates: int
+    weights: Mapping[str, float]
+
+    def init(self, start: InitInputs) -> Probe:
+        """Successes of each task, i32[tasks], and updates done: all 0."""
+        del start
+        return Probe(jnp.zeros(self.tasks, jnp.int32), jnp.zeros((), jnp.int32))
+
+    def before(self, probe: Probe, params: chex.ArrayTree, key: jax.Array) -> Inputs:
+        """The next tasks, and the weights of the terms."""
+        del params
+        in_turn = (probe.done * self.groups + jnp.arange(self.groups)) % self.tasks
+        some = jnp.any(probe.solved > 0)
+        chance = jnp.where((probe.solved > 0) | ~some, 0.0, -jnp.inf)
+        drawn = jax.random.categorical(key, chance, shape=(self.groups,))
+        waits = probe.done < self.updates
+        numbers = {
+            f"objective.{name}.weight": jnp.where(waits, 0.0, weight)
+            for name, weight in self.weights.items()
         }
+        number = jnp.where(waits, in_turn, drawn).astype(jnp.int32)
+        return Inputs({"tasks": number}, numbers=numbers)
 
-    return Component(init=init, before=before, after=after, fills=("tasks",))
+    def after(self, probe: Probe, outcome: UpdateResult) -> tuple[Probe, dict[str, Any]]:
+        """Successes of each task with those of this update, while the policy waits."""
+        waits = probe.done < self.updates
+        number = outcome.inputs["tasks"][outcome.streams.group]
+        success = solved(outcome.streams) & waits
+        found = probe.solved.at[number].add(success.astype(jnp.int32))
+        one = jnp.ones(())
+        return Probe(found, probe.done + 1), {
+            "solvable_tasks/kept": jnp.stack([jnp.sum(found > 0) * 1.0, one]),
+            "policy_waits": jnp.stack([waits * 1.0, one]),
+        }
 
 
 def solvable_tasks(
@@ -182,33 +241,5 @@ def solvable_tasks(
     rounds = -(-tries // size)
     probes = -(-tasks * rounds // groups)
 
-    def before(probe, params, key):
-        in_turn = (probe.done * groups + jnp.arange(groups)) % tasks
-        some = jnp.any(probe.solved > 0)
-        chance = jnp.where((probe.solved > 0) | ~some, 0.0, -jnp.inf)
-        drawn = jax.random.categorical(key, chance, shape=(groups,))
-        waits = probe.done < probes
-        numbers = {
-            f"objective.{name}.weight": jnp.where(waits, 0.0, weight)
-            for name, weight in zip(terms, weights, strict=True)
-        }
-        number = jnp.where(waits, in_turn, drawn).astype(jnp.int32)
-        return Inputs({"tasks": number}, numbers=numbers)
-
-    def after(probe, outcome):
-        waits = probe.done < probes
-        number = outcome.inputs["tasks"][outcome.streams.group]
-        success = _success_of(outcome.streams) & waits
-        solved = probe.solved.at[number].add(success.astype(jnp.int32))
-        one = jnp.ones(())
-        return Probe(solved, probe.done + 1), {
-            "solvable_tasks/kept": jnp.stack([jnp.sum(solved > 0) * 1.0, one]),
-            "policy_waits": jnp.stack([waits * 1.0, one]),
-        }
-
-    return Component(
-        init=lambda start: Probe(jnp.zeros(tasks, jnp.int32), jnp.zeros((), jnp.int32)),
-        before=before,
-        after=after,
-        fills=("tasks",),
-    )
+    hooks = Probes(tasks, groups, probes, dict(zip(terms, weights, strict=True)))
+    return Component(init=hooks.init, before=hooks.before, after=hooks.after, fills=("tasks",))

@@ -3,6 +3,7 @@
 Letters: B episodes of one agent, T turns.
 """
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +28,7 @@ from envs.vector import World
 if TYPE_CHECKING:
     from agentrl.actors.records import PromptAndReply
     from agentrl.actors.text_agent import TextAgent
+    from agentrl.players.asked import Asked
     from agentrl.policies.generation import Given
 
 # (BoundPolicy, World) -> an actor with the records of the policy's rows. It acts from the memory
@@ -92,7 +94,10 @@ class Classroom(NamedTuple):
         count, start = len(keys), fresh(world, along_data(keys))
         if not bound.reads_arrays:
             start = start._replace(observation=None)
-        seating, actor = seat_all(world.env, count), self._actor(params, chances)
+        pupil, teacher = bound.actor(world, params), self.teacher(bound, world)
+        watch = Watch(self, pupil, teacher, chances)
+        actor = pupil._replace(init=watch.init, act=watch.act, restart=None)
+        seating = seat_all(world.env, count)
         played = unroll(
             world, [actor], seating, start, key,
             length=self.turns, early_exit=bound.early_exit, keep=_apart,
@@ -108,40 +113,54 @@ class Classroom(NamedTuple):
         right, led, score = (x[..., 0].T for x in watched)
         return Lesson(streams, rows, right & streams.mask, led & streams.mask, score)
 
-    def _actor(self, params: chex.ArrayTree, chances: Chances) -> Actor:
-        world = self.world
-        pupil, teacher = self.bound.actor(world, params), self.teacher(self.bound, world)
 
-        def init(batch, agents):
-            return pupil.init(batch, agents), jnp.zeros((batch, agents), bool)
+class Watch(NamedTuple):
+    """How the policy acts while a teacher watches, and acts in its place by chance.
 
-        def act(params, memory, view: View, key):
-            own, wrong = memory
-            lead_key, err_key, stray_key, teach_key, key = jax.random.split(key, 5)
-            shape = view.agent.shape
-            leads = jnp.maximum(chances.leads, jnp.where(wrong, chances.corrects, 0.0))
-            leads = jax.random.uniform(lead_key, shape) < leads
-            errs = ~leads & (jax.random.uniform(err_key, shape) < chances.errs)
-            taught, _ = teacher.act(
-                params if teacher.params is None else teacher.params, own, view, teach_key
-            )
-            stray = random_actions(world.env, view, stray_key)
-            if self.agent is None:
-                decision, own = pupil.act(params, own, view, key)
-                decision = _acted(decision, leads | errs, jnp.where(leads, taught.action, stray))
-            else:
-                given = _given(self, view, leads, errs, taught.record.reply, stray)
-                decision, own = pupil.act(params, own, view, key, given=given)
-            same = (decision.action == taught.action).reshape(*shape, -1)
-            right = jnp.all(same, axis=-1) & view.acting
-            source = taught if self.labels else decision
-            score = jnp.zeros(shape)
-            if self.scored:
-                score = _score(world, jax.random.fold_in(stray_key, 1), view, taught.action)
-            record = Watched(source.record, right, leads, score)
-            return decision._replace(record=record, logp=source.logp), (own, view.acting & ~right)
+    Its memory is the policy's, and whether the last turn was wrong, bool[B, A].
+    """
 
-        return pupil._replace(init=init, act=act, restart=None)
+    room: Classroom
+    pupil: Actor
+    teacher: Actor
+    chances: Chances
+
+    def init(self, batch: int, agents: int) -> tuple[chex.ArrayTree, jax.Array]:
+        """The policy's memory, and no turn that was wrong."""
+        return self.pupil.init(batch, agents), jnp.zeros((batch, agents), bool)
+
+    def act(
+        self,
+        params: chex.ArrayTree,
+        memory: tuple[chex.ArrayTree, jax.Array],
+        view: View,
+        key: jax.Array,
+    ) -> tuple[Decision, tuple[chex.ArrayTree, jax.Array]]:
+        """`Actor.act`; the record is a `Watched`."""
+        room, teacher, chances, (own, wrong) = self.room, self.teacher, self.chances, memory
+        lead_key, err_key, stray_key, teach_key, key = jax.random.split(key, 5)
+        shape = view.agent.shape
+        leads = jnp.maximum(chances.leads, jnp.where(wrong, chances.corrects, 0.0))
+        leads = jax.random.uniform(lead_key, shape) < leads
+        errs = ~leads & (jax.random.uniform(err_key, shape) < chances.errs)
+        taught, _ = teacher.act(
+            params if teacher.params is None else teacher.params, own, view, teach_key
+        )
+        stray = random_actions(room.world.env, view, stray_key)
+        if room.agent is None:
+            decision, own = self.pupil.act(params, own, view, key)
+            decision = _acted(decision, leads | errs, jnp.where(leads, taught.action, stray))
+        else:
+            given = _given(room, view, leads, errs, taught.record.reply, stray)
+            decision, own = self.pupil.act(params, own, view, key, given=given)
+        same = (decision.action == taught.action).reshape(*shape, -1)
+        right = jnp.all(same, axis=-1) & view.acting
+        source = taught if room.labels else decision
+        score = jnp.zeros(shape)
+        if room.scored:
+            score = _score(room.world, jax.random.fold_in(stray_key, 1), view, taught.action)
+        record = Watched(source.record, right, leads, score)
+        return decision._replace(record=record, logp=source.logp), (own, view.acting & ~right)
 
 
 def told(
@@ -152,21 +171,30 @@ def told(
     """The policy with these parameters, which reads and remembers answers from elsewhere as its
     own. said: (the policy's memory, View, key) -> a decision with the policy's records."""
     pupil = room.bound.actor(room.world, params)
+    return pupil._replace(act=functools.partial(_act_as_told, room, pupil, said), restart=None)
 
-    def act(params, memory, view: View, key):
-        said_key, key = jax.random.split(key)
-        other = said(memory, view, said_key)
-        if room.agent is None:
-            decision, memory = pupil.act(params, memory, view, key)
-            return _acted(decision, jnp.ones(view.agent.shape, bool), other.action), memory
-        # It imports the decoder, which a policy over arrays starts without.
-        from agentrl.policies.generation import Given
 
-        reply = other.record.reply
-        given = Given(reply.tokens[:, 0], reply.count[:, 0])
-        return pupil.act(params, memory, view, key, given=given)
+def _act_as_told(
+    room: Classroom,
+    pupil: Actor,
+    said: Callable[[chex.ArrayTree, View, jax.Array], Decision],
+    params: chex.ArrayTree,
+    memory: chex.ArrayTree,
+    view: View,
+    key: jax.Array,
+) -> tuple[Decision, chex.ArrayTree]:
+    """`Actor.act` of `told`."""
+    said_key, key = jax.random.split(key)
+    other = said(memory, view, said_key)
+    if room.agent is None:
+        decision, memory = pupil.act(params, memory, view, key)
+        return _acted(decision, jnp.ones(view.agent.shape, bool), other.action), memory
+    # It imports the decoder, which a policy over arrays starts without.
+    from agentrl.policies.generation import Given
 
-    return pupil._replace(act=act, restart=None)
+    reply = other.record.reply
+    given = Given(reply.tokens[:, 0], reply.count[:, 0])
+    return pupil.act(params, memory, view, key, given=given)
 
 
 def taught(room: Classroom, params: chex.ArrayTree) -> Actor:
@@ -244,17 +272,14 @@ def classroom(
         setup, component, None,
         one_agent=True, one_environment=True, in_graph=True, whole_episodes=True,
     )  # fmt: skip
-    turns, text = setup.rollout.turns, setup.policy.reads_text
+    turns = setup.rollout.turns
     # What a teacher says is in no later prompt: each row is one turn, whatever the context.
     bound = bind(
         setup.policy, env, params, setup.context, turns,
         mask_illegal=False, anchor="observation", segments=labels,
     )  # fmt: skip
-    agent, world = None, World(env, params)
-    if text:
-        from agentrl.actors.text_source import text_agent
-
-        agent = text_agent(setup.policy, world, setup.context, turns=turns, segments=labels)
+    world = World(env, params)
+    agent = _text_agent(setup, world, segments=labels)
     room = Classroom(world, bound, teacher, turns, labels, scored, agent)
     # A teacher that does not fit is found before anything compiles.
     teacher(bound, world)
@@ -287,73 +312,98 @@ def outside_teacher(setup: Setup, name: str) -> Teacher:
     Raises:
       ValueError: no such player, several seeds, or a game without words.
     """
-    from agentrl.players.asked import asked_actor  # few runs need them
-    from agentrl.players.outside import outside
+    from agentrl.players.outside import outside  # few runs need it
 
     if setup.num_seeds > 1:
         raise ValueError(
             f"teacher={name!r} with config.num_seeds={setup.num_seeds}: it is asked in the order "
             "of the steps, by one seed; set config.num_seeds=1"
         )
-    player = outside(name, next(iter(setup.envs.values()))[0])
-
-    def teacher(bound, world):
-        said_by = asked_actor(player, world, must_play=True)
-        known = _known_commands(setup, world) if setup.policy.reads_text else None
-
-        def act(params, memory, view: View, key):
-            actor = bound.actor(world, params)
-            said, _ = said_by.act(None, said_by.init(*view.agent.shape), view, key)
-            action, some = jnp.maximum(said.action, 0), said.action >= 0
-            if known is None:
-                decision, _ = actor.act(params, memory, view, key)
-                return _acted(decision, some, action), memory
-            decision, _ = actor.act(params, memory, view, key, given=known(view, action, some))
-            return decision, memory
-
-        return Actor(no_memory, act)
-
-    return teacher
+    return Outside(setup, outside(name, next(iter(setup.envs.values()))[0]))
 
 
-def _known_commands(setup: Setup, world: World) -> Callable[[View, jax.Array, jax.Array], "Given"]:
-    """(view, action i32[B, 1], whether there is one bool[B, 1]) -> the replies that say so."""
-    from agentrl.actors.text_source import commands, text_agent
+class Outside(NamedTuple):
+    """A player outside of the graph as a teacher, asked by callbacks: see `outside_teacher`."""
+
+    setup: Setup
+    player: "Asked"
+
+    def __call__(self, bound: BoundPolicy, world: World) -> Actor:
+        from agentrl.players.asked import asked_actor  # few runs need it
+
+        said_by = asked_actor(self.player, world, must_play=True)
+        agent = _text_agent(self.setup, world, segments=True)
+        return Actor(no_memory, functools.partial(_act_as_asked, bound, world, said_by, agent))
+
+
+def _act_as_asked(
+    bound: BoundPolicy,
+    world: World,
+    said_by: Actor,
+    agent: "TextAgent | None",
+    params: chex.ArrayTree,
+    memory: chex.ArrayTree,
+    view: View,
+    key: jax.Array,
+) -> tuple[Decision, chex.ArrayTree]:
+    """`Actor.act` of `outside_teacher`: what `said_by` says, with the policy's records."""
+    actor = bound.actor(world, params)
+    said, _ = said_by.act(None, said_by.init(*view.agent.shape), view, key)
+    action, some = jnp.maximum(said.action, 0), said.action >= 0
+    if agent is None:
+        decision, _ = actor.act(params, memory, view, key)
+        return _acted(decision, some, action), memory
+    from agentrl.actors.text_source import commands
     from agentrl.policies.generation import Given
 
-    agent = text_agent(setup.policy, world, setup.context, turns=setup.rollout.turns, segments=True)
-
-    def given(view, action, some):
-        every = commands(agent, world, view)
-        pick = jax.vmap(lambda x, at: x[at])
-        length = jnp.where(some[:, 0], pick(every.length, action[:, 0]), 0)
-        return Given(pick(every.tokens, action[:, 0]), length)
-
-    return given
+    every, pick = commands(agent, world, view), jax.vmap(lambda x, at: x[at])
+    length = jnp.where(some[:, 0], pick(every.length, action[:, 0]), 0)
+    given = Given(pick(every.tokens, action[:, 0]), length)
+    decision, _ = actor.act(params, memory, view, key, given=given)
+    return decision, memory
 
 
-def best_of(count: int) -> Teacher:
-    """The best of `count` answers of the policy itself, by the reward of a step from its state; of
-    equal ones the first."""
+def _text_agent(setup: Setup, world: World, *, segments: bool) -> "TextAgent | None":
+    """How a language policy acts in words; None of a policy over arrays."""
+    if setup.context is None:
+        return None
+    from agentrl.actors.text_source import text_agent  # imports the decoder
 
-    def teacher(bound, world):
-        def act(params, memory, view: View, key):
-            step_key, key = jax.random.split(key)
-            actor = bound.actor(world, params)
+    turns = setup.rollout.turns
+    return text_agent(setup.policy, world, setup.context, turns=turns, segments=segments)
 
-            def one(key):
-                decision, _ = actor.act(params, memory, view, key)
-                return decision, _score(world, step_key, view, decision.action)
 
-            said, scores = jax.lax.map(one, jax.random.split(key, count))
-            best = jnp.argmax(scores, axis=0)
+class BestOf(NamedTuple):
+    """A teacher: the best of `count` answers of the policy itself, by the reward of a step from its
+    state; of equal ones the first."""
 
-            def pick(x):
-                at = best.reshape(1, *best.shape, *[1] * (x.ndim - 3))
-                return jnp.take_along_axis(x, at, axis=0)[0]
+    count: int
 
-            return jax.tree.map(pick, said), memory
+    def __call__(self, bound: BoundPolicy, world: World) -> Actor:
+        return Actor(no_memory, functools.partial(self.act, bound, world))
 
-        return Actor(no_memory, act)
+    def act(
+        self,
+        bound: BoundPolicy,
+        world: World,
+        params: chex.ArrayTree,
+        memory: chex.ArrayTree,
+        view: View,
+        key: jax.Array,
+    ) -> tuple[Decision, chex.ArrayTree]:
+        """`Actor.act` of the policy `bound`, for the best of several answers."""
+        step_key, key = jax.random.split(key)
+        actor = bound.actor(world, params)
 
-    return teacher
+        def one(key):
+            decision, _ = actor.act(params, memory, view, key)
+            return decision, _score(world, step_key, view, decision.action)
+
+        said, scores = jax.lax.map(one, jax.random.split(key, self.count))
+        best = jnp.argmax(scores, axis=0)
+
+        def pick(x):
+            at = best.reshape(1, *best.shape, *[1] * (x.ndim - 3))
+            return jnp.take_along_axis(x, at, axis=0)[0]
+
+        return jax.tree.map(pick, said), memory

@@ -4,6 +4,7 @@ Letters: M transitions of a data set, n of them drawn; rows of L tokens, replies
 vocabulary, D width.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import chex
@@ -14,18 +15,27 @@ from flax import struct
 
 from agentrl import losses
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Setup, Source
+from agentrl.learner.component import (
+    Batches,
+    Component,
+    Context,
+    InitInputs,
+    Setup,
+    Source,
+    UpdateResult,
+)
 from agentrl.learner.required import required
 from agentrl.methods.networks import Embedding, followed_by_slow
 from agentrl.methods.offline_values import noise_levels
 from agentrl.methods.text_critics import trunk_of
-from agentrl.methods.transition_text import text_rows_by
+from agentrl.methods.transition_text import TextRows, text_rows_by
 from agentrl.methods.transitions import Transitions, drawn_numbers, mean_return, played, shares
 from agentrl.methods.turn_actions import reply_size
 from agentrl.policies import decoder
 from agentrl.policies.decoder import DecoderConfig
 from agentrl.policies.language import LanguagePolicy
-from agentrl.streams import PerPosition, Rows
+from agentrl.streams import PerPosition, Rows, Streams
+from envs.environment import Environment, EnvParams
 
 PATH = "config.components.token_ilql"
 _COUNT, _SIZE, _ABOVE = {"low": 0}, {"low": 1}, {"low": 0.0, "above": True}
@@ -223,6 +233,64 @@ def check_options(numbers: dict[str, float]) -> None:
         )
 
 
+class Hooks(NamedTuple):
+    """The hooks of `token_ilql`, with what they are made of. options: of `fitted`."""
+
+    env: Environment
+    env_params: EnvParams
+    networks: Networks
+    adam: optax.GradientTransformation
+    text: TextRows
+    size: int
+    level: tuple[float, ...]
+    beta: float
+    largest_weight: float
+    rows: int
+    options: Mapping[str, Any]
+
+    def init(self, start: InitInputs) -> Fitted:
+        """The data set, and untrained networks."""
+        play, key, draw = jax.random.split(start.key, 3)
+        how = {"gamma": 1.0, "best": 1.0, "states": True}
+        level = jnp.array(self.level)
+        data = self.text.told(played(self.env, self.env_params, level, play, **how))
+        params = self.networks.init(key)
+        return Fitted(params, params, self.adam.init(params), data.replace(state=None), draw)
+
+    def make(self, context: Context, sources: Batches) -> tuple[None, Rows]:
+        """`rows` turns of the data set, drawn evenly, as text."""
+        del sources
+        data = context.value.data
+        number = drawn_numbers(shares(data, None), self.rows, context.key)
+        rows = jax.tree.map(lambda x: x[number], data.text)
+        return None, rows.replace(stream=number.astype(jnp.int32))
+
+    def annotate(
+        self, context: Context, streams: Streams | None, rows: Rows
+    ) -> dict[str, PerPosition]:
+        """The weight of each token of the data's replies."""
+        if streams is not None:
+            return {}
+        weight = weights_of(
+            self.networks, context.value, rows, self.size,
+            beta=self.beta, largest=self.largest_weight,
+        )  # fmt: skip
+        return {"imitation_weight": PerPosition(weight)}
+
+    def after(self, value: Fitted, outcome: UpdateResult) -> tuple[Fitted, dict[str, jax.Array]]:
+        """Q and V after their steps on batches of the data set."""
+        del outcome
+        value, both = fitted(
+            value, self.networks, self.adam, self.text.turns, self.size, **self.options
+        )
+        steps, mean = jnp.float32(self.options["steps"]), mean_return(value.data, len(self.level))
+        return value, {
+            "q_error": jnp.stack([jnp.sum(both[:, 0]), steps]),
+            "v_error": jnp.stack([jnp.sum(both[:, 1]), steps]),
+            "data_return": jnp.stack([mean, jnp.ones(())]),
+        }
+
+
 def token_ilql(
     setup: Setup,
     *,
@@ -298,43 +366,19 @@ def token_ilql(
         raise ValueError("component 'token_ilql' needs one transformer as the policy")
     level = noise_levels(env, env_params, (expert, random, mixed), noise, PATH)
     networks = Networks.of(policy.config.vocab_size, hidden, layers)
-    text, size = text_rows_by(setup, "data", asks=False), reply_size(setup)
-    adam = optax.adam(learning_rate)
-
-    def init(start):
-        play, key, draw = jax.random.split(start.key, 3)
-        how = {"gamma": 1.0, "best": 1.0, "states": True}
-        data = text.told(played(env, env_params, jnp.array(level), play, **how))
-        params = networks.init(key)
-        return Fitted(params, params, adam.init(params), data.replace(state=None), draw)
-
-    def make(context, sources):
-        data = context.value.data
-        number = drawn_numbers(shares(data, None), rows, context.key)
-        drawn = jax.tree.map(lambda x: x[number], data.text)
-        return None, drawn.replace(stream=number.astype(jnp.int32))
-
-    def annotate(context, streams, rows):
-        if streams is not None:
-            return {}
-        weight = weights_of(networks, context.value, rows, size, beta=beta, largest=largest_weight)
-        return {"imitation_weight": PerPosition(weight)}
-
-    def after(value, outcome):
-        value, both = fitted(
-            value, networks, adam, text.turns, size, rate=rate, batch=batch, steps=steps,
-            gamma=gamma, expectile=expectile, conservative=conservative,
-        )  # fmt: skip
-        return value, {
-            "q_error": jnp.stack([jnp.sum(both[:, 0]), jnp.float32(steps)]),
-            "v_error": jnp.stack([jnp.sum(both[:, 1]), jnp.float32(steps)]),
-            "data_return": jnp.stack([mean_return(value.data, len(level)), jnp.ones(())]),
-        }
-
+    options = {
+        "rate": rate, "batch": batch, "steps": steps, "gamma": gamma, "expectile": expectile,
+        "conservative": conservative,
+    }  # fmt: skip
+    hooks = Hooks(
+        env, env_params, networks, optax.adam(learning_rate),
+        text_rows_by(setup, "data", asks=False), reply_size(setup), level, beta, largest_weight,
+        rows, options,
+    )  # fmt: skip
     return Component(
-        init=init,
-        source=Source(make),
-        annotate=annotate,
-        after=after,
+        init=hooks.init,
+        source=Source(hooks.make),
+        annotate=hooks.annotate,
+        after=hooks.after,
         fills=("imitation_weight",),
     )

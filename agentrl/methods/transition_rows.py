@@ -20,7 +20,10 @@ Actions = Literal["data", "policy"]
 
 
 class RowsOf(Protocol):
-    """What is learnt from transitions by a policy of one kind."""
+    """What is learnt from transitions by a policy of one kind. states: rows are made of the
+    environment's states, which the data have to hold."""
+
+    states: bool
 
     def told(self, data: Transitions) -> Transitions:
         """The data with all that rows are made of."""
@@ -48,6 +51,7 @@ class ArrayRows(NamedTuple):
 
     policy: Policy
     actions: Actions
+    states: bool = False
 
     def told(self, data: Transitions) -> Transitions:
         return data

@@ -110,6 +110,7 @@ class TextRows(NamedTuple):
     turns: int
     actions: Actions
     asks: bool
+    states: bool = True
 
     def told(self, data: Transitions) -> Transitions:
         """The data with `text`."""

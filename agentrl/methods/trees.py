@@ -15,6 +15,7 @@ import envs
 from agentrl.actors.types import Actor, beside, select
 from agentrl.checks import check_range
 from agentrl.methods import tree_rules
+from agentrl.methods.replayable import check_replayable
 from agentrl.methods.tree_values import prefixes, tree_values
 from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.episodes import episodes, packed
@@ -150,11 +151,9 @@ def trees(
     tree_rules.check_rule(rule, options)
     check_range("rollout gamma", gamma, 0.0, 1.0)
     check_range("rollout together", together, 1)
-    if env.in_python or env.num_agents > 1:
-        raise ValueError(
-            f"rollout 'trees' with {env.name}: it needs an environment in the graph with one "
-            "agent; use rollout 'episodes'"
-        )
+    check_replayable(
+        "trees", env, env.num_agents == 1, "an environment in the graph with one agent"
+    )
     if group_size % together:
         raise ValueError(
             f"rollout group_size={group_size}, together={together}: expected a multiple of "

@@ -1,7 +1,9 @@
 """Which actions of the environment each turn took, of policies over arrays and in words alike."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -9,7 +11,11 @@ from agentrl.learner.component import Setup
 from agentrl.methods.by_turn import to_turns
 from agentrl.policies import codec as codecs
 from agentrl.streams import SUMMARY, Rows, Streams
+from envs.environment import Environment, EnvParams
 from envs.text import parse
+
+if TYPE_CHECKING:
+    from agentrl.policies.language import LanguagePolicy
 
 
 def turn_actions(setup: Setup, component: str) -> Callable[[Streams, Rows], jax.Array]:
@@ -28,41 +34,56 @@ def turn_actions(setup: Setup, component: str) -> Callable[[Streams, Rows], jax.
     """
     env, env_params = next(iter(setup.envs.values()))
     if not setup.policy.reads_text:
-
-        def acted(streams, rows):
-            return jnp.where(streams.mask, to_turns(rows.tokens, rows, streams.mask.shape), -1)
-
-        return lambda streams, rows: acted(streams, rows)[..., None]
-
-    def slots_of(state):
-        # Without slots all agents' are the same.
-        return env.slots_as(state, jnp.zeros((), jnp.int32), env_params)
-
-    def changing(key):
-        leaves = jax.tree.leaves(slots_of(env.initial(key, env_params)))
-        return [x for x in leaves if isinstance(x, jax.core.Tracer)]
-
-    if jax.eval_shape(changing, jax.random.key(0)):
+        return array_actions
+    words = Words(setup.policy, env, env_params, reply_size(setup))
+    if jax.eval_shape(words.changing, jax.random.key(0)):
         raise ValueError(
             f"component {component!r} with a language policy in {env.name}: expected commands that "
             "are the same in every state; use a policy over arrays there"
         )
-    policy, size = setup.policy, reply_size(setup)
+    return words.actions
 
-    def understood(tokens, length, state):
+
+def array_actions(streams: Streams, rows: Rows) -> jax.Array:
+    """The actions of a policy over arrays, i32[N, T, 1]; -1 where nobody acted."""
+    action = to_turns(rows.tokens, rows, streams.mask.shape)
+    return jnp.where(streams.mask, action, -1)[..., None]
+
+
+class Words(NamedTuple):
+    """How replies of a language policy, of up to `size` tokens, are understood."""
+
+    policy: "LanguagePolicy"
+    env: Environment
+    env_params: EnvParams
+    size: int
+
+    def slots(self, state: chex.ArrayTree) -> chex.ArrayTree:
+        """What the state fills the slots of commands with; without slots all agents' are the
+        same."""
+        return self.env.slots_as(state, jnp.zeros((), jnp.int32), self.env_params)
+
+    def changing(self, key: jax.Array) -> list[jax.Array]:
+        """The slots that depend on the state; to be traced."""
+        leaves = jax.tree.leaves(self.slots(self.env.initial(key, self.env_params)))
+        return [x for x in leaves if isinstance(x, jax.core.Tracer)]
+
+    def understood(self, tokens: jax.Array, length: jax.Array, state: chex.ArrayTree) -> jax.Array:
+        """The actions of one reply i32[size], i32[M]; -1 where it has none."""
+        policy = self.policy
         text, count = codecs.to_bytes(policy.codec, tokens, length)
-        return parse(policy.grammar, env.view, slots_of(state), text, count).actions
+        return parse(policy.grammar, self.env.view, self.slots(state), text, count).actions
 
-    def said(streams, rows):
-        tokens, length = replies(rows, streams.mask.shape, size)
-        each = jax.vmap(jax.vmap(understood, (0, 0, None)))
+    def actions(self, streams: Streams, rows: Rows) -> jax.Array:
+        """The actions of turns, i32[N, T, M], see `turn_actions`."""
+        tokens, length = replies(rows, streams.mask.shape, self.size)
+        each = jax.vmap(jax.vmap(self.understood, (0, 0, None)))
         action = each(tokens, length, streams.first_state)
         taken = streams.mask[..., None] & (action >= 0)
         # A command is a step of the environment.
         order = jnp.cumsum(taken.reshape(taken.shape[0], -1), axis=1).reshape(taken.shape)
-        return jnp.where(taken & (order <= env_params.max_steps_in_episode), action, -1)
-
-    return said
+        limit = self.env_params.max_steps_in_episode
+        return jnp.where(taken & (order <= limit), action, -1)
 
 
 def reply_size(setup: Setup) -> int:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from agentrl.checks import check_choice
 from agentrl.learner.component import Component, Setup, Source
 from agentrl.learner.passes import log_probs
+from agentrl.learner.required import required
 from agentrl.policies.protocol import AnyPolicy
 from agentrl.streams import Rows, Streams
 from envs.environment import Environment
@@ -75,23 +76,18 @@ def verifier(setup: Setup) -> Component:
     Metric verdict_accuracy: share of the verdicts that were drawn that are right.
 
     Raises:
-      ValueError: several environments, one without a validator, or rows of several turns.
+      ValueError: a policy over arrays, several environments, one without a validator, or rows of
+        several turns.
 
     References:
       MARS-SQL (2025), https://arxiv.org/abs/2511.01008, code YangHaolin0526/MARS-SQL 0ece2af
       (read). There the verdict stands behind the last two thoughts, and the mean over eight draws
       is that of one number: the first token's probability does not depend on what is drawn.
     """
-    if len(setup.envs) > 1:
-        raise ValueError("component 'verifier' is for one environment")
-    ((env, _),) = setup.envs.values()
-    if not setup.policy.reads_text or setup.rollout.num_rows * env.num_agents != (
-        setup.rollout.num_streams * setup.rollout.turns
-    ):
-        raise ValueError(
-            "component 'verifier': rows have to be single turns of a language policy; use context "
-            "'window'"
-        )
+    env, _ = required(setup, "verifier", "language", one_environment=True)
+    rollout = setup.rollout
+    if rollout.num_rows * env.num_agents != rollout.num_streams * rollout.turns:
+        raise ValueError("component 'verifier': rows have to be single turns; use context 'window'")
     yes, no = verdict_tokens(setup.policy, env)
 
     def make(context, sources):

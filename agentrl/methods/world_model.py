@@ -1,6 +1,8 @@
 """A learned environment: a model of the real one, trained beside the policy that acts in both."""
 
 import dataclasses
+import functools
+from typing import NamedTuple
 
 import chex
 import flax.linen as nn
@@ -11,10 +13,21 @@ from flax import struct
 
 from agentrl import rollout as rollouts
 from agentrl.checks import check_range
-from agentrl.learner.component import Component, Setup, Source
+from agentrl.learner.component import (
+    Batches,
+    Component,
+    Context,
+    InitInputs,
+    Setup,
+    Source,
+    UpdateResult,
+)
 from agentrl.learner.required import required
 from agentrl.methods.by_turn import stream_rows, transitions
 from agentrl.methods.networks import descended
+from agentrl.policies.actor_critic import Policy
+from agentrl.rollout.types import Rollout
+from agentrl.streams import Rows, Streams
 from envs.environment import Environment, EnvParams, EnvState
 
 
@@ -180,6 +193,55 @@ def model_loss(
     return jnp.sum(jnp.where(acted, loss, 0.0)) / jnp.maximum(jnp.sum(acted), 1)
 
 
+class Hooks(NamedTuple):
+    """The hooks of `world_model`, with what they are made of."""
+
+    policy: Policy
+    rollout: Rollout
+    model: LearnedEnvironment
+    adam: optax.GradientTransformation
+    num_groups: int
+    group_size: int
+    horizon: int
+    steps: int
+    warm_up: int
+
+    def init(self, start: InitInputs) -> Model:
+        """A model with random weights, and no states from which to imagine."""
+        shape = (self.rollout.num_streams, *self.model.shape)
+        starts = jnp.zeros(shape, self.model.observation_dtype)
+        action = jnp.zeros(shape[0], jnp.int32)
+        weights = self.model.network.init(start.key, starts, action)
+        return Model(weights, self.adam.init(weights), starts, jnp.zeros((), jnp.int32))
+
+    def make(self, context: Context, sources: Batches) -> tuple[Streams, Rows]:
+        """Episodes of the policy in the model."""
+        del sources
+        value, key = context.value, context.key
+        inside = LearnedParams(
+            max_steps_in_episode=self.horizon, weights=value.weights, starts=value.starts
+        )
+        acting = rollouts.episodes(
+            self.policy, self.model, inside, num_groups=self.num_groups, group_size=self.group_size
+        )
+        _, streams, rows, _ = acting.collect(context.params, acting.init(key), key)
+        return streams, rows.replace(loss_mask=rows.loss_mask & (value.updates >= self.warm_up))
+
+    def after(self, value: Model, outcome: UpdateResult) -> tuple[Model, dict[str, jax.Array]]:
+        """The model after its steps on the update's transitions."""
+        met = transitions(outcome.streams, outcome.rows)
+        weights, opt_state, losses = descended(
+            functools.partial(model_loss, self.model, **met),
+            self.adam,
+            value.weights,
+            value.opt_state,
+            self.steps,
+        )
+        rows = stream_rows(outcome.rows, outcome.streams)
+        new = Model(weights, opt_state, rows.observation[:, 0], value.updates + 1)
+        return new, {"model_loss": jnp.stack([losses[0], jnp.ones(())])}
+
+
 def world_model(
     setup: Setup,
     *,
@@ -228,37 +290,8 @@ def world_model(
         actions=tuple(env.action_names),
         hidden=hidden,
     )
-    adam = optax.adam(learning_rate)
-
-    def init(start):
-        shape = (setup.rollout.num_streams, *model.shape)
-        starts = jnp.zeros(shape, model.observation_dtype)
-        action = jnp.zeros(shape[0], jnp.int32)
-        weights = model.network.init(start.key, starts, action)
-        return Model(weights, adam.init(weights), starts, jnp.zeros((), jnp.int32))
-
-    def make(context, sources):
-        value, key = context.value, context.key
-        inside = LearnedParams(
-            max_steps_in_episode=limit, weights=value.weights, starts=value.starts
-        )
-        acting = rollouts.episodes(
-            setup.policy, model, inside, num_groups=num_groups, group_size=group_size
-        )
-        _, streams, rows, _ = acting.collect(context.params, acting.init(key), key)
-        return streams, rows.replace(loss_mask=rows.loss_mask & (value.updates >= warm_up))
-
-    def after(value, outcome):
-        met = transitions(outcome.streams, outcome.rows)
-        weights, opt_state, losses = descended(
-            lambda weights: model_loss(model, weights, **met),
-            adam,
-            value.weights,
-            value.opt_state,
-            steps,
-        )
-        rows = stream_rows(outcome.rows, outcome.streams)
-        new = Model(weights, opt_state, rows.observation[:, 0], value.updates + 1)
-        return new, {"model_loss": jnp.stack([losses[0], jnp.ones(())])}
-
-    return Component(init=init, source=Source(make), after=after)
+    hooks = Hooks(
+        setup.policy, setup.rollout, model, optax.adam(learning_rate), num_groups, group_size,
+        limit, steps, warm_up,
+    )  # fmt: skip
+    return Component(init=hooks.init, source=Source(hooks.make), after=hooks.after)

@@ -15,7 +15,7 @@ import atexit
 import collections
 import threading
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ from jax.experimental import io_callback
 
 from agentrl.actors.types import Actor, Decision, View
 from envs.environment import Environment
-from envs.text import join, make_grammar, parse
+from envs.text import Grammar, join, make_grammar, parse
 from envs.vector import World
 
 # Failures in a row after which a player is not asked again.
@@ -137,11 +137,62 @@ def asked_actor(player: Asked, world: World, *, must_play: bool = False) -> Acto
     must_play: the program fails (`Gone`) once the player is asked no longer, instead of playing on
     against one that abstains.
     """
-    env, grammar = world.env, make_grammar(player.grammar, view=world.env.view)
-    lexicon, size = env.view.lexicon, player.reply_bytes
+    grammar = make_grammar(player.grammar, view=world.env.view)
+    return Actor(
+        lambda batch, agents: jnp.zeros((batch, agents), jnp.int32),
+        _Asking(player, world, grammar, must_play).act,
+        remembers=True,
+        reads_arrays=False,
+    )
 
-    def ask(agent, acting, first, text, length, commands, legal) -> tuple[np.ndarray, np.ndarray]:
-        """Replies u8[B, S, size] and their bytes i32[B, S], -1 for none."""
+
+class _Asking(NamedTuple):
+    """A player in seats of a game: see `asked_actor`."""
+
+    player: Asked
+    world: World
+    grammar: Grammar
+    must_play: bool
+
+    def act(self, params, memory, view: View, key):
+        turns = jnp.take_along_axis(memory, view.agent, axis=1)
+        text, length, commands = self.world.vmap(self.shown)(view.state, view.agent)
+        there = view.agent.shape
+        wanted = (
+            jax.ShapeDtypeStruct((*there, self.player.reply_bytes), np.uint8),
+            jax.ShapeDtypeStruct(there, np.int32),
+        )
+        given = (view.agent, view.acting, turns == 0, text, length, commands, view.legal)
+        reply, count = io_callback(
+            lambda *given: self.ask(*map(np.asarray, given)), wanted, *given, ordered=True
+        )
+        action = self.world.vmap(self.understood)(view.state, view.agent, reply, count)
+        batch = jnp.arange(there[0])[:, None]
+        return Decision(action), memory.at[batch, view.agent].add(view.acting)
+
+    def shown(self, state, agents, params):
+        """What each agent of a state reads, and its commands."""
+        env = self.world.env
+
+        def one(agent):
+            text = env.describe_as(state, agent, params)
+            return text.fragments, text.length, env.commands_as(state, agent, params)
+
+        return jax.vmap(one)(agents)
+
+    def understood(self, state, agents, reply, length, params):
+        """The action of each agent's reply, -1 where it abstains."""
+        env = self.world.env
+
+        def one(agent, reply, length):
+            slots = env.slots_as(state, agent, params)
+            return parse(self.grammar, env.view, slots, reply, length).actions[0]
+
+        return jnp.where(length < 0, -1, jax.vmap(one)(agents, reply, length))
+
+    def ask(self, agent, acting, first, text, length, commands, legal):
+        """Replies u8[B, S, size] and their bytes i32[B, S], -1 for none; on the host."""
+        player, size, lexicon = self.player, self.player.reply_bytes, self.world.env.view.lexicon
         replies, lengths = np.zeros((*acting.shape, size), np.uint8), np.full(acting.shape, -1)
         places = [*zip(*np.nonzero(acting), strict=True)]
         turns = [
@@ -155,47 +206,10 @@ def asked_actor(player: Asked, world: World, *, must_play: bool = False) -> Acto
             for at in places
         ]
         said = player.answers(turns)
-        if must_play and player.gone:
+        if self.must_play and player.gone:
             raise Gone(player.summary())
         for at, reply in zip(places, said, strict=True):
             if reply is not None and len(reply) <= size:
                 replies[at][: len(reply)] = np.frombuffer(reply, np.uint8)
                 lengths[at] = len(reply)
         return replies, lengths.astype(np.int32)
-
-    def shown(state, agents, params):
-        def one(agent):
-            text = env.describe_as(state, agent, params)
-            return text.fragments, text.length, env.commands_as(state, agent, params)
-
-        return jax.vmap(one)(agents)
-
-    def understood(state, agents, reply, length, params):
-        def one(agent, reply, length):
-            slots = env.slots_as(state, agent, params)
-            return parse(grammar, env.view, slots, reply, length).actions[0]
-
-        return jnp.where(length < 0, -1, jax.vmap(one)(agents, reply, length))
-
-    def act(params, memory, view: View, key):
-        turns = jnp.take_along_axis(memory, view.agent, axis=1)
-        text, length, commands = world.vmap(shown)(view.state, view.agent)
-        there = view.agent.shape
-        wanted = (
-            jax.ShapeDtypeStruct((*there, size), np.uint8),
-            jax.ShapeDtypeStruct(there, np.int32),
-        )
-        given = (view.agent, view.acting, turns == 0, text, length, commands, view.legal)
-        reply, count = io_callback(
-            lambda *given: ask(*map(np.asarray, given)), wanted, *given, ordered=True
-        )
-        action = world.vmap(understood)(view.state, view.agent, reply, count)
-        batch = jnp.arange(there[0])[:, None]
-        return Decision(action), memory.at[batch, view.agent].add(view.acting)
-
-    return Actor(
-        lambda batch, agents: jnp.zeros((batch, agents), jnp.int32),
-        act,
-        remembers=True,
-        reads_arrays=False,
-    )

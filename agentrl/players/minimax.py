@@ -210,26 +210,28 @@ def make_minimax(
             f"more than {_MOST_AHEAD:,} positions a move; take a smaller depth, or use mcts"
         )
 
-    def worths(state, depth):
-        """Values of actions f32[num_actions] in a running game; those of illegal actions are
-        ignored."""
-
-        def worth(action):
-            mover = env.mover(state, env_params)
-            _, after, reward, _, _ = env.step_env(jax.random.key(0), state, action, env_params)
-            if depth == 1:
-                return reward[mover]
-            following = jnp.where(env.legal(after, env_params), worths(after, depth - 1), -jnp.inf)
-            sign = jnp.where(env.mover(after, env_params) == mover, 1.0, -1.0)
-            running = env.is_running(after, env_params)
-            return reward[mover] + jnp.where(running, sign * jnp.max(following), 0.0)
-
-        return jax.vmap(worth)(jnp.arange(env.num_actions, dtype=jnp.int32))
-
     def choose(state, wanted, key):
-        return any_best(worths(state, depth), env.legal(state, env_params), key)
+        worth = _worths(env, env_params, state, depth)
+        return any_best(worth, env.legal(state, env_params), key)
 
     return choose
+
+
+def _worths(env: TurnGame, env_params: GameParams, state: GameState, depth: int) -> jax.Array:
+    """Values of actions f32[num_actions] in a running game; of illegal ones they mean nothing."""
+
+    def worth(action):
+        mover = env.mover(state, env_params)
+        _, after, reward, _, _ = env.step_env(jax.random.key(0), state, action, env_params)
+        if depth == 1:
+            return reward[mover]
+        worths = _worths(env, env_params, after, depth - 1)
+        following = jnp.where(env.legal(after, env_params), worths, -jnp.inf)
+        sign = jnp.where(env.mover(after, env_params) == mover, 1.0, -1.0)
+        running = env.is_running(after, env_params)
+        return reward[mover] + jnp.where(running, sign * jnp.max(following), 0.0)
+
+    return jax.vmap(worth)(jnp.arange(env.num_actions, dtype=jnp.int32))
 
 
 def _make_exact(env: TurnGame, env_params: GameParams) -> Callable[..., jax.Array]:

@@ -60,48 +60,60 @@ def by_role(networks: Mapping[str, Network], *, train: tuple[str, ...]) -> Polic
     for k, part in enumerate(parts):
         number[list(part.agents)] = k
 
-    def init(key):
-        keys = jax.random.split(key, len(parts))
-        return {name: part.policy.init(k) for name, part, k in zip(names, parts, keys, strict=True)}
+    own = _Networks(names, parts, number)
+    head = _OfParts(parts, all(part.policy.head.discrete for part in parts))
+    return Policy(
+        own.init,
+        own.memory,
+        own.step,
+        own.unroll,
+        any(part.policy.has_critic for part in parts),
+        Head(head.discrete, head.draw, head.best, head.log_prob, head.entropy, head.kl),
+        frozen=tuple(name for name in names if name not in train),
+    )
 
-    def memory(batch):
-        each = {name: part.policy.memory(batch) for name, part in zip(names, parts, strict=True)}
-        return None if all(one is None for one in each.values()) else each
 
-    def outputs(role, found):
-        if role is None:
-            raise ValueError(
-                f"policy 'by_role' ({', '.join(names)}) was called without `role`, the agent that "
-                "acts; what calls it needs one network for all roles, such as policy 'mlp'"
-            )
-        role = jnp.asarray(number)[role]
-        value = _select(role, [value for _, value in found])
-        return _Outputs(role, tuple(out for out, _ in found)), value
+class _Networks(NamedTuple):
+    """The networks by their names. number: i32[A], that of each agent's."""
 
-    def step(params, memory, observation, role=None):
+    names: tuple[str, ...]
+    parts: tuple[Network, ...]
+    number: np.ndarray
+
+    def init(self, key):
+        keys = jax.random.split(key, len(self.parts))
+        drawn = [part.policy.init(k) for part, k in zip(self.parts, keys, strict=True)]
+        return dict(zip(self.names, drawn, strict=True))
+
+    def memory(self, batch):
+        each = [part.policy.memory(batch) for part in self.parts]
+        return None if all(x is None for x in each) else dict(zip(self.names, each, strict=True))
+
+    def step(self, params, memory, observation, role=None):
         found, after = [], {}
-        for name, part in zip(names, parts, strict=True):
+        for name, part in zip(self.names, self.parts, strict=True):
             own = None if memory is None else memory[name]
             out, value, after[name] = part.policy.step(params[name], own, observation, role)
             found.append((out, value))
-        return *outputs(role, found), None if memory is None else after
+        return *self.outputs(role, found), None if memory is None else after
 
-    def unroll(params, memory, observation, start, role=None):
+    def unroll(self, params, memory, observation, start, role=None):
         found = []
-        for name, part in zip(names, parts, strict=True):
+        for name, part in zip(self.names, self.parts, strict=True):
             own = None if memory is None else memory[name]
             found.append(part.policy.unroll(params[name], own, observation, start, role))
-        return outputs(role, found)
+        return self.outputs(role, found)
 
-    return Policy(
-        init,
-        memory,
-        step,
-        unroll,
-        any(part.policy.has_critic for part in parts),
-        _head(parts),
-        frozen=tuple(name for name in names if name not in train),
-    )
+    def outputs(self, role, found):
+        """Of the (outputs, value) of all networks those that count."""
+        if role is None:
+            raise ValueError(
+                f"policy 'by_role' ({', '.join(self.names)}) was called without `role`, the agent "
+                "that acts; what calls it needs one network for all roles, such as policy 'mlp'"
+            )
+        role = jnp.asarray(self.number)[role]
+        value = _select(role, [value for _, value in found])
+        return _Outputs(role, tuple(out for out, _ in found)), value
 
 
 def _select(role: jax.Array, values: list[jax.Array]) -> jax.Array:
@@ -113,61 +125,66 @@ def _select(role: jax.Array, values: list[jax.Array]) -> jax.Array:
     return chosen
 
 
-def _head(parts: tuple[Network, ...]) -> Head:
+class _OfParts(NamedTuple):
     """The distribution over the environment's actions: of each position, its network's."""
-    discrete = all(part.policy.head.discrete for part in parts)
-    width = max(part.count for part in parts if not part.policy.head.discrete or discrete)
 
-    def own_legal(part, legal):
-        if legal is None or not part.policy.head.discrete:
-            return None
-        return legal[..., part.first : part.first + part.count]
+    parts: tuple[Network, ...]
+    discrete: bool
 
-    def lifted(part, action):
+    def draw(self, out, legal, key):
+        each = [
+            self.lifted(
+                part,
+                part.policy.head.draw(own, _own_legal(part, legal), jax.random.fold_in(key, k)),
+            )
+            for k, (part, own) in enumerate(zip(self.parts, out.each, strict=True))
+        ]
+        return _select(out.role, each)
+
+    def best(self, out, legal):
+        each = [
+            self.lifted(part, part.policy.head.best(own, _own_legal(part, legal)))
+            for part, own in zip(self.parts, out.each, strict=True)
+        ]
+        return _select(out.role, each)
+
+    def log_prob(self, out, legal, action):
+        each = [
+            part.policy.head.log_prob(own, _own_legal(part, legal), self.lowered(part, action))
+            for part, own in zip(self.parts, out.each, strict=True)
+        ]
+        return _select(out.role, each)
+
+    def entropy(self, out, legal):
+        each = [
+            part.policy.head.entropy(own, _own_legal(part, legal))
+            for part, own in zip(self.parts, out.each, strict=True)
+        ]
+        return _select(out.role, each)
+
+    def kl(self, out, reference, legal):
+        each = [
+            part.policy.head.kl(own, other, _own_legal(part, legal))
+            for part, own, other in zip(self.parts, out.each, reference.each, strict=True)
+        ]
+        return _select(out.role, each)
+
+    def lifted(self, part, action):
         """A network's action as the environment's."""
-        if part.policy.head.discrete and not discrete:
-            zeros = jnp.zeros((*action.shape, width))
-            return zeros.at[..., 0].set(action)
+        if part.policy.head.discrete and not self.discrete:
+            width = max(x.count for x in self.parts if not x.policy.head.discrete)
+            return jnp.zeros((*action.shape, width)).at[..., 0].set(action)
         return action + part.first if part.policy.head.discrete else action
 
-    def lowered(part, action):
+    def lowered(self, part, action):
         """The environment's action as the network's; of other networks' actions anything."""
         if not part.policy.head.discrete:
             return action
-        action = action if discrete else action[..., 0].astype(jnp.int32)
-        return jnp.clip(action - part.first * discrete, 0, part.count - 1)
+        action = action if self.discrete else action[..., 0].astype(jnp.int32)
+        return jnp.clip(action - part.first * self.discrete, 0, part.count - 1)
 
-    def each(function):
-        return [function(k, part, part.policy.head) for k, part in enumerate(parts)]
 
-    def draw(out, legal, key):
-        def one(k, part, head):
-            own = jax.random.fold_in(key, k)
-            return lifted(part, head.draw(out.each[k], own_legal(part, legal), own))
-
-        return _select(out.role, each(one))
-
-    def best(out, legal):
-        return _select(
-            out.role,
-            each(lambda k, p, head: lifted(p, head.best(out.each[k], own_legal(p, legal)))),
-        )
-
-    def log_prob(out, legal, action):
-        def one(k, part, head):
-            return head.log_prob(out.each[k], own_legal(part, legal), lowered(part, action))
-
-        return _select(out.role, each(one))
-
-    def entropy(out, legal):
-        return _select(
-            out.role, each(lambda k, p, head: head.entropy(out.each[k], own_legal(p, legal)))
-        )
-
-    def kl(out, reference, legal):
-        def one(k, part, head):
-            return head.kl(out.each[k], reference.each[k], own_legal(part, legal))
-
-        return _select(out.role, each(one))
-
-    return Head(discrete, draw, best, log_prob, entropy, kl)
+def _own_legal(part: Network, legal: jax.Array | None) -> jax.Array | None:
+    if legal is None or not part.policy.head.discrete:
+        return None
+    return legal[..., part.first : part.first + part.count]

@@ -122,41 +122,48 @@ def two_levels(choices: int, *, tied: bool) -> Head:
     choices: number of the planner's choices. tied: whether `kl` includes planners; otherwise it is
     0 for them.
     """
+    levels = _TwoLevels(choices, tied)
+    return Head(False, levels.draw, levels.best, levels.log_prob, levels.entropy, levels.kl)
 
-    def draw(outputs: Levels, legal, key):
+
+class _TwoLevels(NamedTuple):
+    """The options of `two_levels`."""
+
+    choices: int
+    tied: bool
+
+    def draw(self, outputs: Levels, legal, key):
         plan_key, key = jax.random.split(key)
         number = CATEGORICAL.draw(outputs.logits, None, plan_key)
-        return _joined(outputs, number, GAUSSIAN.draw(outputs.command, None, key))
+        return self.joined(outputs, number, GAUSSIAN.draw(outputs.command, None, key))
 
-    def best(outputs: Levels, legal):
+    def best(self, outputs: Levels, legal):
         number = CATEGORICAL.best(outputs.logits, None)
-        return _joined(outputs, number, outputs.command.mean)
+        return self.joined(outputs, number, outputs.command.mean)
 
-    def _joined(outputs, number, command):
-        plan = jnp.zeros_like(command).at[..., 0].set(bin_centre(number, choices))
+    def joined(self, outputs, number, command):
+        plan = jnp.zeros_like(command).at[..., 0].set(bin_centre(number, self.choices))
         return jnp.where(outputs.plans[..., None], plan, command)
 
-    def log_prob(outputs: Levels, legal, action):
-        number = bin_index(action[..., 0], choices)
+    def log_prob(self, outputs: Levels, legal, action):
+        number = bin_index(action[..., 0], self.choices)
         return jnp.where(
             outputs.plans,
             CATEGORICAL.log_prob(outputs.logits, None, number),
             GAUSSIAN.log_prob(outputs.command, None, action),
         )
 
-    def entropy(outputs: Levels, legal):
+    def entropy(self, outputs: Levels, legal):
         plans = CATEGORICAL.entropy(outputs.logits, None)
         return jnp.where(outputs.plans, plans, GAUSSIAN.entropy(outputs.command, None))
 
-    def kl(outputs: Levels, reference: Levels, legal):
+    def kl(self, outputs: Levels, reference: Levels, legal):
         plans = jnp.zeros(outputs.plans.shape)
-        if tied:
+        if self.tied:
             plans = CATEGORICAL.kl(outputs.logits, reference.logits, None)
         return jnp.where(
             outputs.plans, plans, GAUSSIAN.kl(outputs.command, reference.command, None)
         )
-
-    return Head(False, draw, best, log_prob, entropy, kl)
 
 
 def hierarchy(

@@ -22,7 +22,7 @@ KINDS = {"arrays": "a policy over arrays", "language": "a language policy"}
 class AnyPolicy(Protocol):
     """A policy over arrays or over text: what `actor_critic.Policy` and `language.LanguagePolicy`
     share. Where a policy of one kind has nothing, it says so itself: None, 0 or {}. Code that has
-    to decide between the two (`reads_text`) names both classes instead.
+    to decide between the two names both classes instead.
     """
 
     @property
@@ -36,10 +36,6 @@ class AnyPolicy(Protocol):
     @property
     def frozen(self) -> tuple[str, ...]:
         """Entries of params that are not trained."""
-
-    @property
-    def reads_text(self) -> bool:
-        """Whether it reads text, and not arrays."""
 
     @property
     def kind(self) -> Literal["arrays", "language"]:

@@ -15,6 +15,8 @@ from envs.environment import Environment, EnvParams
 from envs.vector import World
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
     from agentrl.actors.contexts import Context
     from agentrl.policies.language import LanguagePolicy
     from agentrl.rollout.questions import Questions
@@ -65,15 +67,15 @@ def bind(
     Raises:
       ValueError: a policy and an environment that do not fit.
     """
-    if policy.reads_text:
+    if in_words(policy, context):
         from agentrl.rollout.bound_text import bind_text  # imports the decoder
 
+        assert context is not None  # of every language policy
         return bind_text(
             policy, env, env_params, context, turns,
             anchor=anchor, segments=segments,
             listeners=listeners, question=question, questions=questions,
         )  # fmt: skip
-    check_no_context(context)
     if question:
         raise ValueError(
             f"rollout question={question!r} is for language policies; this policy reads arrays and "
@@ -82,13 +84,26 @@ def bind(
     return bind_arrays(policy, env, mask_illegal=mask_illegal, anchor=anchor, listeners=listeners)
 
 
-def check_no_context(context: "Context | None") -> None:
-    """ValueError where a policy over arrays has a context."""
-    if context is not None:
+def in_words(
+    policy: "Policy | LanguagePolicy", context: "Context | None"
+) -> "TypeIs[LanguagePolicy]":
+    """Whether a policy is a language policy.
+
+    Raises:
+      ValueError: a language policy without a context, or a policy over arrays with one.
+    """
+    words = policy.reads_text
+    if words and context is None:
+        raise ValueError(
+            "a language policy needs a context: set config.context, for example "
+            "section(contexts.window, history=0)"
+        )
+    if context is not None and not words:
         raise ValueError(
             "config.context is for language policies; this policy reads arrays: set "
             "config.context.name='none'"
         )
+    return words
 
 
 def bind_arrays(

@@ -19,7 +19,7 @@ def bind_text(
     policy: LanguagePolicy,
     env: Environment,
     env_params: EnvParams,
-    context: Context | None,
+    context: Context,
     turns: int,
     *,
     anchor: str | None = None,
@@ -35,12 +35,6 @@ def bind_text(
     Raises:
       ValueError: a policy, a context and an environment that do not fit.
     """
-    if context is None:
-        raise ValueError(
-            "a language policy needs a context: set config.context, for example "
-            "section(contexts.window, history=0)"
-        )
-
     if env.continuous:
         raise ValueError(
             f"{env.name} with these options has continuous actions, which have no words: use one "

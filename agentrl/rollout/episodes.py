@@ -98,7 +98,12 @@ def episodes(
     check_range("rollout group_size", group_size, 1)
     turns = turn_limit(env_params, max_turns)
     check_horizons(horizons, horizon_every, turns)
-    check_limited(limited, horizons, sampler)
+    # Limits of tasks are looked up by the tasks' numbers, and are the only ones.
+    if limited and (horizons or not takes_tasks(sampler)):
+        raise ValueError(
+            "rollout limited=True: expected no horizons, and the task sampler "
+            "agentrl.methods.curriculum.tasks_by_number"
+        )
     bound = bind(
         policy, env, env_params, context, turns,
         anchor=anchor, mask_illegal=mask_illegal, listeners=listeners,
@@ -312,7 +317,9 @@ class _Episodes(NamedTuple):
         trajectory = unroll(
             world, [expert], seating, start, key, length=self.turns, early_exit=bound.early_exit
         )
-        return pack(world.env, bound.packing, trajectory, seating.learns)
+        streams, rows = pack(world.env, bound.packing, trajectory, seating.learns)
+        own = jax.tree.map(lambda x: jnp.repeat(x, world.env.num_agents, axis=0), start.state)
+        return streams.replace(first_state=own), rows
 
     def play(
         self, params: chex.ArrayTree, task_keys: jax.Array, key: jax.Array, greedy: bool
@@ -376,15 +383,6 @@ def turn_limit(env_params: "EnvParams", max_turns: int | None) -> int:
             f"raise env.max_steps_in_episode for more"
         )
     return turns
-
-
-def check_limited(limited: bool, horizons: tuple[int, ...], sampler: Sampler) -> None:
-    """ValueError unless limits by task can be looked up, and are the only ones."""
-    if limited and (horizons or not takes_tasks(sampler)):
-        raise ValueError(
-            "rollout limited=True: expected no horizons, and the task sampler "
-            "agentrl.methods.curriculum.tasks_by_number"
-        )
 
 
 def check_horizons(horizons: tuple[int, ...], every: int | None, turns: int) -> None:

@@ -20,7 +20,7 @@ from agentrl.actors.records import ObservationTokens
 from agentrl.actors.source import Source, Understood, check_roles
 from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.transcript import Composed
-from agentrl.actors.types import Decision, View, select
+from agentrl.actors.types import Actor, Decision, View, select
 from agentrl.checks import check_range
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
@@ -71,61 +71,65 @@ class HostActor(NamedTuple):
 
 def _keys(key: jax.Array, shown: HostView) -> jax.Array:
     """A key per row, [W]: that of its episode and turn."""
-
-    def one(episode, turn):
-        return jax.random.fold_in(jax.random.fold_in(key, episode), turn)
-
-    return jax.vmap(one)(shown.episode, shown.turn)
+    of_episodes = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, shown.episode)
+    return jax.vmap(jax.random.fold_in)(of_episodes, shown.turn)
 
 
 def _view_of(shown: HostView) -> View:
     return View(shown.agent, shown.acting, shown.observation, None, None)
 
 
-def host_array_actor(policy: Policy, agents: int) -> HostActor:
-    """The `HostActor` of a policy over arrays for environments of `agents` agents."""
-    actors = {
-        greedy: array_actor(policy, greedy=greedy, records=True, anchor="observation")
-        for greedy in (False, True)
-    }
+def _alone(function: Callable, params: chex.ArrayTree, memory, view: View, *key: jax.Array):
+    """function(params, memory, view, *key) of one row, as a batch of one episode."""
+    one = jax.tree.map(lambda x: x[None], (memory, view))
+    return jax.tree.map(lambda x: x[0], function(params, *one, *key))
 
-    def rows(function):
-        """Every row by itself, as a batch of one episode."""
 
-        def alone(params, memory, view, *key):
-            one = jax.tree.map(lambda x: x[None], (memory, view))
-            return jax.tree.map(lambda x: x[0], function(params, *one, *key))
+class _ArrayRows(NamedTuple):
+    """A policy over arrays for rows that act each by itself. agents: of an episode."""
 
-        return alone
+    sampling: Actor
+    greedy: Actor
+    agents: int
 
-    def act(params, memory, shown, key, greedy):
-        before = memory
+    def init(self, params: chex.ArrayTree, rows: int) -> chex.ArrayTree:
+        return self.sampling.init(rows, self.agents)
+
+    def act(self, params, memory, shown, key, greedy):
+        actor, before = self.greedy if greedy else self.sampling, memory
         if memory is not None:
-            start = actors[greedy].init(shown.begins.shape[0], agents)
-            before = select(shown.begins, start, memory)
-        each = jax.vmap(rows(actors[greedy].act), in_axes=(None, 0, 0, 0))
-        decision, after = each(params, before, _view_of(shown), _keys(key, shown))
+            before = select(shown.begins, self.init(params, shown.begins.shape[0]), memory)
+        each = jax.vmap(functools.partial(_alone, actor.act, params))
+        decision, after = each(before, _view_of(shown), _keys(key, shown))
         if memory is not None:
             # Rows that wait for no decision have seen nothing new.
             waits = jnp.any(shown.acting, axis=1)
             after = select(waits, after, memory)
         return decision, None, after
 
-    def value(params, memory, shown):
-        each = jax.vmap(rows(actors[False].value), in_axes=(None, 0, 0))
-        return each(params, memory, _view_of(shown))
+    def value(self, params, memory, shown):
+        each = jax.vmap(functools.partial(_alone, self.sampling.value, params))
+        return each(memory, _view_of(shown))
 
+
+def host_array_actor(policy: Policy, agents: int) -> HostActor:
+    """The `HostActor` of a policy over arrays for environments of `agents` agents."""
+    sampling, greedy = (
+        array_actor(policy, greedy=greedy, records=True, anchor="observation")
+        for greedy in (False, True)
+    )
+    rows = _ArrayRows(sampling, greedy, agents)
     return HostActor(
-        init=lambda params, rows: actors[False].init(rows, agents),
-        act=jax.jit(act, static_argnames="greedy", donate_argnames="memory"),
-        value=jax.jit(value) if policy.has_critic else None,
+        init=rows.init,
+        act=jax.jit(rows.act, static_argnames="greedy", donate_argnames="memory"),
+        value=jax.jit(rows.value) if policy.has_critic else None,
     )
 
 
 def host_text_agent(
     policy: LanguagePolicy,
     env: Hosted,
-    context: Context | None,
+    context: Context,
     *,
     turns: int,
     observation_tokens: int,
@@ -136,11 +140,6 @@ def host_text_agent(
     Raises:
       ValueError: policy, context and environment do not fit.
     """
-    if context is None:
-        raise ValueError(
-            "a language policy needs a context: set config.context, for example "
-            "section(contexts.window, history=0)"
-        )
     _check_text(policy, env, context)
     least = len(policy.codec.before) + len(policy.codec.after) + 1
     check_range("host observation_tokens", observation_tokens, least)
@@ -165,27 +164,34 @@ def host_text_agent(
     return TextAgent(policy, context, source, turns=turns, segments=segments)
 
 
-def host_text_actor(agent: TextAgent) -> HostActor:
-    """The `HostActor` of a text agent of `host_text_agent`."""
+class _TextRows(NamedTuple):
+    """A text agent for rows that begin episodes when they do."""
 
-    def act(params, memory, shown, key, greedy, given=None):
-        memory = agent.restart(memory, shown.begins)
-        keys = _keys(key, shown)
-        decision, memory = agent.act(
-            params, memory, _view_of(shown), keys, greedy=greedy, given=given
+    agent: TextAgent
+
+    def act(self, params, memory, shown, key, greedy, given=None):
+        memory = self.agent.restart(memory, shown.begins)
+        decision, memory = self.agent.act(
+            params, memory, _view_of(shown), _keys(key, shown), greedy=greedy, given=given
         )
         nothing = jnp.zeros(shown.agent.shape, jnp.int32)
         return decision._replace(action=nothing), decision.action, memory
 
-    def prompt(memory, shown):
-        return agent.prompt(agent.restart(memory, shown.begins), _view_of(shown))
+    def prompt(self, memory, shown):
+        return self.agent.prompt(self.agent.restart(memory, shown.begins), _view_of(shown))
 
-    value = jax.jit(lambda params, memory, shown: agent.value(params, memory, _view_of(shown)))
+    def value(self, params, memory, shown):
+        return self.agent.value(params, memory, _view_of(shown))
+
+
+def host_text_actor(agent: TextAgent) -> HostActor:
+    """The `HostActor` of a text agent of `host_text_agent`."""
+    rows = _TextRows(agent)
     return HostActor(
         init=jax.jit(agent.init, static_argnums=1),
-        act=jax.jit(act, static_argnames="greedy", donate_argnames="memory"),
-        value=value if agent.policy.has_critic else None,
-        prompt=jax.jit(prompt),
+        act=jax.jit(rows.act, static_argnames="greedy", donate_argnames="memory"),
+        value=jax.jit(rows.value) if agent.policy.has_critic else None,
+        prompt=jax.jit(rows.prompt),
         text=agent,
     )
 

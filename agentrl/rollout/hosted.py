@@ -9,7 +9,7 @@ from agentrl.actors.types import select
 from agentrl.checks import check_range
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
-from agentrl.rollout.bound import check_no_context
+from agentrl.rollout.bound import in_words
 from agentrl.rollout.host import Host, processes
 from agentrl.rollout.host_actors import (
     HostActor,
@@ -18,6 +18,7 @@ from agentrl.rollout.host_actors import (
     host_text_agent,
 )
 from agentrl.rollout.metrics import (
+    Running,
     count_turn,
     metrics_of,
     no_turns,
@@ -27,7 +28,7 @@ from agentrl.rollout.metrics import (
 from agentrl.rollout.pack import Packing, array_packing, filled, pack, properties_of
 from agentrl.rollout.runner import IN_PYTHON
 from agentrl.rollout.text_rows import text_packing
-from agentrl.rollout.types import Rollout
+from agentrl.rollout.types import Rollout, Trajectory
 from agentrl.rollout.unroll_host import HostLoop
 from envs.hosted import Hosted
 
@@ -55,30 +56,11 @@ def host_episodes(
     check_range("rollout max_turns", turns, 1)
     actor, packing = _bind(policy, env, context, host, turns, segments=False)
     loop = HostLoop(env, actor, host, length=turns, restart=False)
-
-    @jax.jit
-    def settle(trajectory, bootstrap, group):
-        streams, rows = _packed(env, actor, packing, trajectory, bootstrap, group)
-        metrics = metrics_of(env, whole_episodes(trajectory.turns, streams), streams)
-        return streams, rows, metrics | packing.metrics(trajectory.turns)
-
-    def collect(params, state, key):
-        task_key, act_key = jax.random.split(key)
-        seeds = np.repeat(seeds_of(jax.random.split(task_key, num_groups)), group_size)
-        got = loop.collect(params, seeds, act_key)
-        group = np.repeat(np.arange(num_groups, dtype=np.int32), group_size)
-        streams, rows, metrics = settle(got.trajectory, got.bootstrap, group)
-        return state, streams, rows, metrics | got.metrics
-
-    def play(params, task_keys, key, greedy):
-        got = loop.collect(params, seeds_of(task_keys), key, greedy=greedy)
-        streams, rows, _ = settle(got.trajectory, got.bootstrap, None)
-        return streams, rows
-
+    played = _Episodes(loop, packing, num_groups, group_size)
     count = num_groups * group_size
     return Rollout(
         init=lambda key: None,
-        collect=collect,
+        collect=played.collect,
         num_streams=count * env.num_agents,
         turns=turns,
         units=(num_groups, "config.rollout.num_groups"),
@@ -86,11 +68,40 @@ def host_episodes(
         num_rows=packing.num_rows(count, turns),
         agents=env.num_agents,
         roles=env.num_roles,
-        play=play,
+        play=played.play,
         runner=IN_PYTHON,
         close=loop.close,
         properties=properties_of(env, whole=True) | packing.properties,
     )
+
+
+class _Episodes:
+    """Whole episodes in groups. settle: `settled`, compiled."""
+
+    def __init__(self, loop: HostLoop, packing: Packing, num_groups: int, group_size: int):
+        self.loop, self.packing = loop, packing
+        self.num_groups, self.group_size = num_groups, group_size
+        self.settle = jax.jit(self.settled)
+
+    def settled(self, trajectory: Trajectory, bootstrap, group):
+        """(Streams, Rows, metrics) of a collection."""
+        env, turns = self.loop.setup.env, trajectory.turns
+        streams, rows = _packed(self.loop, self.packing, trajectory, bootstrap, group)
+        metrics = metrics_of(env, whole_episodes(turns, streams), streams)
+        return streams, rows, metrics | self.packing.metrics(turns)
+
+    def collect(self, params, state, key):
+        task_key, act_key = jax.random.split(key)
+        tasks = seeds_of(jax.random.split(task_key, self.num_groups))
+        got = self.loop.collect(params, np.repeat(tasks, self.group_size), act_key)
+        group = np.repeat(np.arange(self.num_groups, dtype=np.int32), self.group_size)
+        streams, rows, metrics = self.settle(got.trajectory, got.bootstrap, group)
+        return state, streams, rows, metrics | got.metrics
+
+    def play(self, params, task_keys, key, greedy):
+        got = self.loop.collect(params, seeds_of(task_keys), key, greedy=greedy)
+        streams, rows, _ = self.settle(got.trajectory, got.bootstrap, None)
+        return streams, rows
 
 
 def host_segments(
@@ -118,36 +129,10 @@ def host_segments(
     loop = HostLoop(env, actor, host, length=length, restart=True)
     # Evaluation is of whole episodes, in processes of its own.
     whole = host_episodes(policy, env, context, host, num_groups=1, group_size=1, max_turns=None)
-    nothing = no_turns(num_envs, env.num_agents)
-    totals = {"now": nothing}
-
-    def count(notes, turn):
-        # An episode that was lost did not end: totals start again where the next one begins.
-        return count_turn(select(turn.begins, nothing, notes), turn)
-
-    @jax.jit
-    def settle(trajectory, notes, bootstrap):
-        turns = trajectory.turns
-        streams, rows = _packed(env, actor, packing, trajectory, bootstrap, None)
-        notes, by_turn = jax.lax.scan(count, notes, turns)
-        metrics = metrics_of(env, restarted_episodes(turns, by_turn), streams)
-        return notes, (streams, rows, metrics | packing.metrics(turns))
-
-    def collect(params, state, key):
-        task_key, act_key = jax.random.split(key)
-        got = loop.collect(params, seeds_of(jax.random.split(task_key, num_envs)), act_key)
-        before = totals["now"] if got.continues else nothing
-        totals["now"], packed = settle(got.trajectory, before, got.bootstrap)
-        streams, rows, metrics = packed
-        return state, streams, rows, metrics | got.metrics
-
-    def close():
-        loop.close()
-        whole.close()
-
+    played = _Segments(loop, packing, num_envs, whole)
     return Rollout(
         init=lambda key: None,
-        collect=collect,
+        collect=played.collect,
         num_streams=num_envs * env.num_agents,
         turns=length,
         units=(num_envs, "config.rollout.num_envs"),
@@ -157,9 +142,45 @@ def host_segments(
         roles=env.num_roles,
         play=whole.play,
         runner=IN_PYTHON,
-        close=close,
+        close=played.close,
         properties=properties_of(env, whole=False) | packing.properties,
     )
+
+
+class _Segments:
+    """Segments of running episodes. totals: of the episodes that go on in the next collection.
+    settle: `settled`, compiled. whole: what evaluation plays."""
+
+    def __init__(self, loop: HostLoop, packing: Packing, num_envs: int, whole: Rollout):
+        self.loop, self.packing, self.num_envs, self.whole = loop, packing, num_envs, whole
+        self.nothing = self.totals = no_turns(num_envs, loop.setup.env.num_agents)
+        self.settle = jax.jit(self.settled)
+
+    def settled(self, trajectory: Trajectory, totals: Running, bootstrap):
+        """(the totals after a collection, (Streams, Rows, metrics) of it)."""
+        turns, nothing = trajectory.turns, no_turns(*totals.acted.shape)
+
+        def count(totals, turn):
+            # An episode that was lost did not end: totals start again where the next one begins.
+            return count_turn(select(turn.begins, nothing, totals), turn)
+
+        streams, rows = _packed(self.loop, self.packing, trajectory, bootstrap, None)
+        totals, by_turn = jax.lax.scan(count, totals, turns)
+        metrics = metrics_of(self.loop.setup.env, restarted_episodes(turns, by_turn), streams)
+        return totals, (streams, rows, metrics | self.packing.metrics(turns))
+
+    def collect(self, params, state, key):
+        task_key, act_key = jax.random.split(key)
+        seeds = seeds_of(jax.random.split(task_key, self.num_envs))
+        got = self.loop.collect(params, seeds, act_key)
+        before = self.totals if got.continues else self.nothing
+        self.totals, packed = self.settle(got.trajectory, before, got.bootstrap)
+        streams, rows, metrics = packed
+        return state, streams, rows, metrics | got.metrics
+
+    def close(self):
+        self.loop.close()
+        self.whole.close()
 
 
 def _bind(
@@ -177,7 +198,8 @@ def _bind(
             f"{env.name} is a program that calls the model itself: use rollout "
             "agentrl.serving.programs.programs"
         )
-    if policy.reads_text:
+    if in_words(policy, context):
+        assert context is not None  # of every language policy
         text = host_text_agent(
             policy,
             env,
@@ -187,7 +209,6 @@ def _bind(
             segments=segments,
         )
         return host_text_actor(text), text_packing(text, env)
-    check_no_context(context)
     if not env.observation_shape:
         raise ValueError(
             f"{env.name} has observations in words: use a language policy, or give the environment "
@@ -201,10 +222,11 @@ def _bind(
     return host_array_actor(policy, env.num_agents), array_packing(policy, env)
 
 
-def _packed(env: Hosted, actor: HostActor, packing: Packing, trajectory, bootstrap, group):
+def _packed(loop: HostLoop, packing: Packing, trajectory: Trajectory, bootstrap, group):
     """(Streams, Rows); every agent is learnt from."""
+    env = loop.setup.env
     learns = np.ones((trajectory.turns.running.shape[1], env.num_agents), bool)
-    bootstrap = None if actor.value is None else bootstrap
+    bootstrap = None if loop.setup.actor.value is None else bootstrap
     return pack(env, packing, trajectory, learns, group=group, bootstrap=bootstrap)
 
 

@@ -5,6 +5,7 @@ or play on from there. Its scores are `Streams.judgement` f32[N, T]: above 0 a t
 bad, 0 undecided.
 """
 
+import functools
 import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -68,14 +69,14 @@ class Judging(NamedTuple):
     def watch(self, scene: Scene, start: Start) -> tuple[Notes, Callable]:
         """(notes, keep) for `unroll`, whose turns are then (Turn, scores f32[B, 1])."""
         first = Notes(jnp.zeros((), jnp.int32), self.before(scene, start))
+        return first, functools.partial(self.keep, scene)
 
-        def keep(notes, turn):
-            score, value = self.score(scene, notes, turn)
-            score = jnp.where(turn.running, score, 0.0)
-            _, kept = keep_turn(None, turn)
-            return Notes(notes.step + 1, value), (kept, score[:, None])
-
-        return first, keep
+    def keep(self, scene: Scene, notes: Notes, turn: Turn) -> tuple[Notes, tuple[Turn, jax.Array]]:
+        """What `unroll` keeps of a turn, and the notes for the next one."""
+        score, value = self.score(scene, notes, turn)
+        score = jnp.where(turn.running, score, 0.0)
+        _, kept = keep_turn(None, turn)
+        return Notes(notes.step + 1, value), (kept, score[:, None])
 
 
 def judging(
@@ -112,7 +113,7 @@ def judging(
             "set judge='none'"
         )
     if kind == "continuations" and number.isdecimal() and 0 < int(number) <= _MOST:
-        value = continued(int(number))
+        value = functools.partial(_continued, int(number))
         return Judging(lambda scene, start: value(scene, start, jnp.int32(0)), _advantage(value))
     if name == "critic":
         if not policy.has_critic:
@@ -125,7 +126,7 @@ def judging(
         from agentrl.players.outside import outside  # few runs need it
 
         player = outside(name, env)
-        return _stateless(_agrees_with(player))._replace(asked=player)
+        return _stateless(functools.partial(_agrees_with, player))._replace(asked=player)
     if kind in ("expert", "progress") and not colon:
         check_expert(env, env_params)
         return _stateless(_agrees) if kind == "expert" else Judging(_distances, _comes_closer)
@@ -162,17 +163,14 @@ def _agrees(scene: Scene, turn: Turn) -> jax.Array:
     return _as(turn, expert_actions(scene.world, _seen(scene, turn)))
 
 
-def _agrees_with(player: "Asked") -> Callable[[Scene, Turn], jax.Array]:
+def _agrees_with(player: "Asked", scene: Scene, turn: Turn) -> jax.Array:
     from agentrl.players.asked import asked_actor
 
-    def score(scene, turn):
-        actor, view = asked_actor(player, scene.world, must_play=True), _seen(scene, turn)
-        view = view._replace(acting=view.acting & turn.running[:, None])
-        memory = actor.init(*view.acting.shape)  # nothing was said before
-        decision, _ = actor.act(None, memory, view, scene.key)
-        return jnp.where(decision.action[:, 0] < 0, 0.0, _as(turn, decision.action))
-
-    return score
+    actor, view = asked_actor(player, scene.world, must_play=True), _seen(scene, turn)
+    view = view._replace(acting=view.acting & turn.running[:, None])
+    memory = actor.init(*view.acting.shape)  # nothing was said before
+    decision, _ = actor.act(None, memory, view, scene.key)
+    return jnp.where(decision.action[:, 0] < 0, 0.0, _as(turn, decision.action))
 
 
 def _distances(scene: Scene, start: Start) -> jax.Array:
@@ -190,48 +188,38 @@ def _comes_closer(scene: Scene, notes: Notes, turn: Turn) -> tuple[jax.Array, ja
 def turns_of_expert(env: Environment, state: EnvState, params: EnvParams, most: int) -> jax.Array:
     """Turns that the environment's expert needs from a state to success (or the end, where there is
     no success), i32[]; most + 1 if it does not get there. Every step has the same chance."""
-
-    def there(state):
-        return (
-            env.is_success(state, params) if env.has_success else env.is_terminated(state, params)
-        )
+    there = env.is_success if env.has_success else env.is_terminated
 
     def step(carry, _):
         state, needed, reached = carry
         action = env.expert(state, params)
         _, state, *_ = env.step_env(jax.random.key(0), state, action, params)
         needed = needed + ~reached
-        return (state, needed, reached | there(state)), None
+        return (state, needed, reached | there(state, params)), None
 
-    first = state, jnp.zeros((), jnp.int32), there(state)
+    first = state, jnp.zeros((), jnp.int32), there(state, params)
     (_, needed, reached), _ = jax.lax.scan(step, first, length=most)
     return jnp.where(reached, needed, most + 1)
 
 
-def continued(number: int) -> Callable[[Scene, Start, jax.Array], jax.Array]:
-    """(Scene, states in front of a turn, number of that turn i32[]) -> the mean return f32[B] of
-    `number` episodes that are played on from there; 0 of those that have ended."""
+def _continued(number: int, scene: Scene, start: Start, step: jax.Array) -> jax.Array:
+    """The mean return f32[B] of `number` episodes that are played on from states in front of a
+    turn; 0 of those that have ended. step: i32[], number of that turn."""
+    copies = functools.partial(jnp.repeat, repeats=number, axis=0)
+    world, start = scene.world, jax.tree.map(copies, start)
+    if world.batched:
+        world = world._replace(params=jax.tree.map(copies, world.params))
+    count = jax.tree.leaves(start.state)[0].shape[0]
 
-    def value(scene: Scene, start: Start, step: jax.Array) -> jax.Array:
-        def copies(x):
-            return jnp.repeat(x, number, axis=0)
+    def keep(total, turn):
+        return total + turn.outcome.reward[:, 0], ()
 
-        world, start = scene.world, jax.tree.map(copies, start)
-        if world.batched:
-            world = world._replace(params=jax.tree.map(copies, world.params))
-        count = jax.tree.leaves(start.state)[0].shape[0]
-
-        def keep(total, turn):
-            return total + turn.outcome.reward[:, 0], ()
-
-        played = unroll(
-            world, scene.actors(world), seat_all(world.env, count), start,
-            jax.random.fold_in(scene.key, step), length=scene.length, taken=step,
-            limit=scene.limit, early_exit=True, keep=keep, notes=jnp.zeros(count),
-        )  # fmt: skip
-        return jnp.mean(played.notes.reshape(-1, number), axis=1)
-
-    return value
+    played = unroll(
+        world, scene.actors(world), seat_all(world.env, count), start,
+        jax.random.fold_in(scene.key, step), length=scene.length, taken=step,
+        limit=scene.limit, early_exit=True, keep=keep, notes=jnp.zeros(count),
+    )  # fmt: skip
+    return jnp.mean(played.notes.reshape(-1, number), axis=1)
 
 
 def _advantage(value: Callable[[Scene, Start, jax.Array], jax.Array]) -> Judge:

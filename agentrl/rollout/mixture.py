@@ -52,33 +52,10 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
         slots = SlotsOfSeveral(met[0].members, tuple(one.of_match() for one in met))
     provides = frozenset.intersection(*(part.provides - {"role", "task"} for part in parts))
 
-    def collect(params, states, key, **given):
-        keys = jax.random.split(key, len(parts))
-        collected = [
-            part.collect(params, state, k, **given)
-            for part, state, k in zip(parts, states, keys, strict=True)
-        ]
-        states, streams, rows, metrics = zip(*collected, strict=True)
-        together = streams_together(streams)
-        by_name = dict(zip(names, metrics, strict=True))
-        return states, together, rows_together(rows, streams), _metrics(by_name)
-
-    def demonstrate(task_keys, key, **how):
-        bounds = np.linspace(0, task_keys.shape[0], len(parts) + 1).astype(int)
-        keys = jax.random.split(key, len(parts))
-        shown = [
-            part.demonstrate(task_keys[first:last], k, **how)
-            for part, first, last, k in zip(parts, bounds[:-1], bounds[1:], keys, strict=True)
-            if last > first
-        ]
-        streams, rows = zip(*shown, strict=True)
-        return streams_together(streams), rows_together(rows, streams)
-
+    together = _Several(names, parts)
     return Rollout(
-        init=lambda key: tuple(
-            part.init(k) for part, k in zip(parts, jax.random.split(key, len(parts)), strict=True)
-        ),
-        collect=collect,
+        init=together.init,
+        collect=together.collect,
         num_streams=sum(part.num_streams for part in parts),
         turns=max(part.turns for part in parts),
         units=parts[0].units,
@@ -91,8 +68,41 @@ def several(rollouts: Mapping[str, Rollout]) -> Rollout:
         slots=slots,
         needs=tuple(sorted({name for part in parts for name in part.needs})),
         properties=frozenset.intersection(*(part.properties for part in parts)),
-        demonstrate=demonstrate,
+        demonstrate=together.demonstrate,
     )
+
+
+class _Several(NamedTuple):
+    """Rollouts that are collected one after the other, and the names of their environments."""
+
+    names: tuple[str, ...]
+    parts: tuple[Rollout, ...]
+
+    def init(self, key):
+        keys = jax.random.split(key, len(self.parts))
+        return tuple(part.init(k) for part, k in zip(self.parts, keys, strict=True))
+
+    def collect(self, params, states, key, **given):
+        keys = jax.random.split(key, len(self.parts))
+        collected = [
+            part.collect(params, state, k, **given)
+            for part, state, k in zip(self.parts, states, keys, strict=True)
+        ]
+        states, streams, rows, metrics = zip(*collected, strict=True)
+        together = streams_together(streams)
+        by_name = dict(zip(self.names, metrics, strict=True))
+        return states, together, rows_together(rows, streams), _metrics(by_name)
+
+    def demonstrate(self, task_keys, key, **how):
+        bounds = np.linspace(0, task_keys.shape[0], len(self.parts) + 1).astype(int)
+        keys = jax.random.split(key, len(self.parts))
+        shown = [
+            part.demonstrate(task_keys[first:last], k, **how)
+            for part, first, last, k in zip(self.parts, bounds[:-1], bounds[1:], keys, strict=True)
+            if last > first
+        ]
+        streams, rows = zip(*shown, strict=True)
+        return streams_together(streams), rows_together(rows, streams)
 
 
 def streams_together(parts: Sequence[Streams]) -> Streams:
@@ -109,7 +119,9 @@ def streams_together(parts: Sequence[Streams]) -> Streams:
             part.replace(
                 group=None if part.group is None else part.group + first,
                 episode=None if part.episode is None else part.episode + first,
-                parent=None if part.parent is None else _after(part.parent, first),
+                parent=None
+                if part.parent is None
+                else jnp.where(part.parent < 0, -1, part.parent + first),
                 role=alone if part.role is None else part.role,
                 task=alone + task,
                 first_state=None,
@@ -125,11 +137,6 @@ def streams_together(parts: Sequence[Streams]) -> Streams:
         )
 
     return jax.tree.map(join, *numbered, is_leaf=lambda x: x is None)
-
-
-def _after(stream: jax.Array, first: int) -> jax.Array:
-    """Stream ids offset by `first`; -1 stays -1."""
-    return jnp.where(stream < 0, -1, stream + first)
 
 
 def rows_together(parts: Sequence[Rows], streams: Sequence[Streams] | None = None) -> Rows:

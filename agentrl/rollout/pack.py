@@ -172,7 +172,10 @@ def streams_of(
     spoken = own.pop("spoken", None)
     if env.speech[1]:
         assert turns.action is not None  # streams are made of turns with their actions
-        said = of_stream(_speech(env, turns.action))
+        first, count = env.speech
+        said = (turns.action >= first) & (turns.action < first + count)
+        # A turn may have several actions.
+        said = of_stream(said if said.ndim == 3 else jnp.any(said, axis=3))
         spoken = said if spoken is None else spoken | said
     streams = Streams(
         reward=to_turns(outcome.reward),
@@ -194,13 +197,6 @@ def streams_of(
         call_turn=None if parent is None else call_turns(parent, mask),
     )
     return streams.replace(**own)
-
-
-def _speech(env: Agents, action: jax.Array) -> jax.Array:
-    """Whether actions [T, B, S], or any of those of a turn [T, B, S, M], are messages."""
-    first, count = env.speech
-    said = (action >= first) & (action < first + count)
-    return said if action.ndim == 3 else jnp.any(said, axis=3)
 
 
 def array_packing(policy: Policy, env: Agents) -> Packing:
@@ -233,21 +229,19 @@ def array_rows(env: Agents, turns: Turn, learns: chex.Array, memory: chex.ArrayT
     size = (steps, batch * shown)
     agent = turns.agent.reshape(size)
     stream = jnp.arange(batch * shown, dtype=jnp.int32)
-    if memory is None:
 
-        def layout(x):
+    def layout(x):
+        if memory is None:
             return x.reshape(steps * batch * shown, 1, *x.shape[3:])
+        return jnp.swapaxes(x.reshape(*size, *x.shape[3:]), 0, 1)
 
+    if memory is None:
         if shown < agents:
             stream = jnp.arange(batch, dtype=jnp.int32) * agents + agent
         stream = jnp.broadcast_to(stream, size).reshape(-1)
         turn = jnp.repeat(jnp.arange(steps, dtype=jnp.int32), batch * shown)[:, None]
         role = agent.reshape(-1)
     else:
-
-        def layout(x):
-            return jnp.swapaxes(x.reshape(*size, *x.shape[3:]), 0, 1)
-
         turn = jnp.tile(jnp.arange(steps, dtype=jnp.int32), (batch * shown, 1))
         role = agent[0]
     mask = turns.learns

@@ -4,6 +4,7 @@ Letters: T turns, B episodes, A agents, K questions per episode, L positions of 
 the question, W of an answer.
 """
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,27 +54,28 @@ class Questions(NamedTuple):
 
     def watch(self, world: World) -> Callable:
         """`keep` for `unroll`, whose turns are then (Turn, Asked)."""
-        agent, env = self.agent(world), world.env
+        return functools.partial(self.keep, world, self.agent(world))
 
-        def keep(notes, turn: Turn):
-            before = turn.before
-            assert before is not None  # inside `unroll`
-            asked, answer = world.vmap(env.belief_question)(before.state)
-            asked = asked & turn.running[:, None]
-            everyone = jnp.broadcast_to(jnp.arange(env.num_agents, dtype=jnp.int32), asked.shape)
-            view = View(everyone, asked, None, None, before.state)
+    def keep(
+        self, world: World, agent: TextAgent, notes: chex.ArrayTree, turn: Turn
+    ) -> tuple[chex.ArrayTree, tuple[Turn, Asked]]:
+        """What `unroll` keeps of a turn; the notes stay as they are."""
+        env, before = world.env, turn.before
+        assert before is not None  # inside `unroll`
+        asked, answer = world.vmap(env.belief_question)(before.state)
+        asked = asked & turn.running[:, None]
+        everyone = jnp.broadcast_to(jnp.arange(env.num_agents, dtype=jnp.int32), asked.shape)
+        view = View(everyone, asked, None, None, before.state)
 
-            def read():
-                prompt = agent.prompt(before.memory[0], view)
-                return prompt.tokens, jnp.where(prompt.cut, 0, prompt.length)
+        def read():
+            prompt = agent.prompt(before.memory[0], view)
+            return prompt.tokens, jnp.where(prompt.cut, 0, prompt.length)
 
-            empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(read))
-            prompt, length = jax.lax.cond(jnp.any(asked), read, lambda: empty)
-            asked = asked & (length > 0)
-            _, kept = keep_turn(None, turn)
-            return notes, (kept, Asked(asked, prompt, length, answer))
-
-        return keep
+        empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(read))
+        prompt, length = jax.lax.cond(jnp.any(asked), read, lambda: empty)
+        asked = asked & (length > 0)
+        _, kept = keep_turn(None, turn)
+        return notes, (kept, Asked(asked, prompt, length, answer))
 
     def rows(self, told: Asked, learns: jax.Array, like: Rows) -> tuple[Rows, jax.Array]:
         """(rows [B * K, L] of the questions to agents that are learnt from, the place of each among

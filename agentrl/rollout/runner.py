@@ -52,4 +52,4 @@ def _not_compiled(function: Callable, *, out_shardings: Any = None, **_: object)
 
 
 # Collecting is Python that runs programs of its own.
-IN_PYTHON = Runner(_not_compiled, _python_map, Runner(over_seeds=one_by_one))
+IN_PYTHON = Runner(_not_compiled, _python_map, Runner(over_seeds=one_by_one), traced=False)

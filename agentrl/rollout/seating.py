@@ -134,40 +134,37 @@ def make_slots(
     return Slots(num_groups // (members * seats), members, seats * group_size)
 
 
-def pool_actor(
-    bound: BoundPolicy, world: World, slots: Slots, members: chex.ArrayTree, params: chex.ArrayTree
-) -> Actor:
+class _Members(NamedTuple):
     """The policy with frozen parameters: each slot's episodes are played by that slot's member.
 
-    members: their trained parameters, [members, ...]; all others are the policy's, from `params`.
+    members: their trained parameters, [members, ...]. shared: all others, which are the policy's.
     """
-    _, shared = split(params, bound.frozen)
 
-    def actor_of(member):
-        return bound.actor(world, join(member, shared))
+    bound: BoundPolicy
+    world: World
+    slots: Slots
+    shared: chex.ArrayTree
+    members: chex.ArrayTree
 
-    def init(batch, agents):
-        def one(member):
-            return actor_of(member).init(batch // slots.members, agents)
+    def actor(self, member: chex.ArrayTree) -> Actor:
+        return self.bound.actor(self.world, join(member, self.shared))
 
-        return slots.merge(bound.over_members(one)(members))
+    def init(self, batch, agents):
+        size = batch // self.slots.members
+        start = self.bound.over_members(lambda member: self.actor(member).init(size, agents))
+        return self.slots.merge(start(self.members))
 
-    def act(members, memory, view: View, key):
+    def act(self, members, memory, view: View, key):
         def one(member, memory, view, key):
-            own = actor_of(member)
+            own = self.actor(member)
             decision, memory = own.act(own.params, memory, view, key)
             return decision.action, memory
 
-        given = (
-            members,
-            slots.split(memory),
-            slots.split(view),
-            jax.random.split(key, slots.members),
-        )
-        action, memory = bound.over_members(one)(*given)
+        slots = self.slots
+        keys = jax.random.split(key, slots.members)
+        given = members, slots.split(memory), slots.split(view), keys
+        action, memory = self.bound.over_members(one)(*given)
         return Decision(slots.merge(action)), slots.merge(memory)
-
-    return bound.actor(world, params)._replace(init=init, act=act, params=members, value=None)
 
 
 class Opposition(NamedTuple):
@@ -205,7 +202,9 @@ class Opposition(NamedTuple):
         own = bound.actor(world, params)
         if self.slots is None:
             return [own] if self.actor is None else [own, self.actor]
-        return [own, pool_actor(bound, world, self.slots, members, params)]
+        shared = split(params, bound.frozen)[1]
+        pool = _Members(bound, world, self.slots, shared, members)
+        return [own, own._replace(init=pool.init, act=pool.act, params=members, value=None)]
 
     def reads_arrays(self, bound: BoundPolicy) -> bool:
         """Whether any of the actors looks at observations."""

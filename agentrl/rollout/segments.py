@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import chex
 import jax
@@ -165,31 +165,14 @@ class _Segments(NamedTuple):
         in `Rollout.collect`."""
         world, bound, env = self.world, self.bound, self.world.env
         pool_key, scan_key = jax.random.split(key)
-        pooled, ahead = None, self.fresh_tasks
-        if ahead:
-            pooled = envs.vector.pool(self.draw(pool_key, ahead), self.num_envs)
-
-        def restart(key):
-            if pooled is None:
-                return self.draw(key, self.num_envs)
-            offset = jax.random.randint(key, (), 0, ahead)
-            return envs.vector.window(pooled, offset, self.num_envs)
-
+        restart = functools.partial(self.draw, count=self.num_envs)
+        if self.fresh_tasks:
+            pooled = envs.vector.pool(self.draw(pool_key, self.fresh_tasks), self.num_envs)
+            restart = functools.partial(self.ahead, pooled)
         actors = self.opposition.actors(bound, world, params)
         seats = self.opposition.seating(world, None, self.num_envs)
         value = actors[0].value
         critic = None if value is None else functools.partial(value, actors[0].params)
-
-        def keep(notes, turn):
-            following, now = count_turn(notes, turn)
-            after = None
-            if critic is not None and bound.reads_arrays:
-                after = (turn.after.observation, None, turn.after.memory[0])
-            elif critic is not None:
-                # Transcripts of every step would be too much to keep.
-                after = _truncated_value(world, critic, turn)
-            return following, (keep_turn(None, turn)[1], now, after)
-
         trajectory = unroll(
             world,
             actors,
@@ -198,7 +181,7 @@ class _Segments(NamedTuple):
             scan_key,
             length=self.length,
             restart=restart,
-            keep=keep,
+            keep=functools.partial(self.keep, critic),
             notes=state.notes,
         )
         turns, notes, after = trajectory.turns
@@ -207,7 +190,10 @@ class _Segments(NamedTuple):
             truncated = turns.outcome.truncated
             if bound.reads_arrays:
                 after = _last_values(world, critic, after, truncated)
-            bootstrap = _bootstrap(world, critic, final, after, truncated)
+            view = _everyone(world, final.state, final.observation, self.num_envs)
+            # An episode that is cut by the segment goes on; one that ended there has its own value.
+            last = jnp.where(truncated[-1, :, None], after[-1], critic(final.memory[0], view))
+            bootstrap = after.at[-1].set(last)
         trajectory = trajectory._replace(turns=turns)
         streams, rows = pack(env, bound.packing, trajectory, seats.learns, bootstrap=bootstrap)
         metrics = metrics_of(env, restarted_episodes(turns, notes), streams, self.opposition.name)
@@ -217,6 +203,23 @@ class _Segments(NamedTuple):
             final.observation, final.state, final.memory, final.begins, trajectory.notes
         )
         return following, streams, rows, metrics
+
+    def ahead(self, pooled: envs.vector.Starts, key: jax.Array) -> envs.vector.Starts:
+        """Tasks for all environments out of those that were drawn ahead."""
+        offset = jax.random.randint(key, (), 0, self.fresh_tasks)
+        return envs.vector.window(pooled, offset, self.num_envs)
+
+    def keep(self, critic: _Critic | None, notes: Running, turn: Turn) -> tuple[Running, tuple]:
+        """`unroll` keeps (the turn, the totals with it, what the critic reads after it)."""
+        assert turn.after is not None  # inside `unroll`
+        following, now = count_turn(notes, turn)
+        after: Any = None
+        if critic is not None and self.bound.reads_arrays:
+            after = (turn.after.observation, None, turn.after.memory[0])
+        elif critic is not None:
+            # Transcripts of every step would be too much to keep.
+            after = _truncated_value(self.world, critic, turn)
+        return following, (keep_turn(None, turn)[1], now, after)
 
 
 def _last_values(world: World, critic: _Critic, after: tuple, truncated: jax.Array) -> jax.Array:
@@ -251,19 +254,6 @@ def _truncated_value(world: World, critic: _Critic, turn: Turn) -> jax.Array:
         return jnp.where(truncated[:, None], found, 0.0)
 
     return jax.lax.cond(jnp.any(truncated), evaluate, lambda _: jnp.zeros(shape), None)
-
-
-def _bootstrap(
-    world: World, critic: _Critic, final: Start, last: jax.Array, truncated: jax.Array
-) -> jax.Array:
-    """f32[T, B, A]: value of a truncated episode's last state, and of what follows the segment.
-
-    last: of truncated episodes, [T, B, A].
-    """
-    view = _everyone(world, final.state, final.observation, truncated.shape[1])
-    following = critic(final.memory[0], view)
-    # An episode that is cut by the segment goes on; one that ended there has its own value.
-    return last.at[-1].set(jnp.where(truncated[-1, :, None], last[-1], following))
 
 
 def _everyone(world: World, state: chex.ArrayTree, observation: chex.ArrayTree, count: int) -> View:

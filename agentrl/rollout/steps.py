@@ -49,37 +49,40 @@ def others_act(loop: Loop, now: Start, key: jax.Array) -> tuple[Start, Outcome]:
 
     Turn-based games only. Returns the next state, and the outcome.
     """
-    assert now.running is not None  # `unroll` fills it
-    world, batch = loop.world, now.running.shape[0]
-
-    def shown(now):
-        view = view_of_step(loop, now)
-        owner = take_viewed(loop, loop.seating.actor, view.agent)
-        return view, now.running & jnp.any(view.acting & (owner > 0), axis=1)
-
-    def act(i, now):
-        act_key, step_key = jax.random.split(jax.random.fold_in(key, i))
-        view, waits = shown(now)
-        view = view._replace(acting=waits[:, None] & view.acting)
-        action, memory = _decide_others(loop, now.memory, view, act_key)
-        observation, state, outcome = step(world, step_key, now, action, waits, None)
-        state, observation = select(waits, (state, observation), (now.state, now.observation))
-        running = now.running & ~ended(outcome)
-        return now._replace(state=state, observation=observation, memory=memory, running=running), (
-            outcome._replace(info=None)
-        )
 
     def body(carry):
         i, now, total = carry
-        following, outcome = act(i, now)
+        following, outcome = _other_acts(loop, now, jax.random.fold_in(key, i))
         return i + 1, following, merge(total, outcome)
 
-    shapes = jax.eval_shape(lambda now: act(jnp.int32(0), now)[1], now)
+    shapes = jax.eval_shape(lambda now: _other_acts(loop, now, key)[1], now)
     zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-    nothing = zeros._replace(valid=~zeros.valid, offender=jnp.full(batch, -1, jnp.int32))
-    carry = (jnp.int32(0), now, nothing)
-    _, now, total = jax.lax.while_loop(lambda c: jnp.any(shown(c[1])[1]), body, carry)
+    nobody = jnp.full(zeros.offender.shape, -1, jnp.int32)
+    carry = (jnp.int32(0), now, zeros._replace(valid=~zeros.valid, offender=nobody))
+    _, now, total = jax.lax.while_loop(lambda c: jnp.any(_waits(loop, c[1])[1]), body, carry)
     return now, total
+
+
+def _waits(loop: Loop, now: Start) -> tuple[View, jax.Array]:
+    """(the view, running episodes in which it is another actor's turn bool[B])."""
+    assert now.running is not None  # `unroll` fills it
+    view = view_of_step(loop, now)
+    owner = take_viewed(loop, loop.seating.actor, view.agent)
+    return view, now.running & jnp.any(view.acting & (owner > 0), axis=1)
+
+
+def _other_acts(loop: Loop, now: Start, key: jax.Array) -> tuple[Start, Outcome]:
+    """One step of the episodes in which it is another actor's turn."""
+    assert now.running is not None  # `unroll` fills it
+    act_key, step_key = jax.random.split(key)
+    view, waits = _waits(loop, now)
+    view = view._replace(acting=waits[:, None] & view.acting)
+    action, memory = _decide_others(loop, now.memory, view, act_key)
+    observation, state, outcome = step(loop.world, step_key, now, action, waits, None)
+    state, observation = select(waits, (state, observation), (now.state, now.observation))
+    running = now.running & ~ended(outcome)
+    following = now._replace(state=state, observation=observation, memory=memory, running=running)
+    return following, outcome._replace(info=None)
 
 
 def _decide_others(

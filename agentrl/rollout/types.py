@@ -85,12 +85,14 @@ class Runner(NamedTuple):
     """How functions of one seed that collect are compiled, and become functions of all seeds.
 
     compiled: as `jax.jit`, options included. over_seeds: as `jax.vmap`. learning: the runner of
-    functions that do not collect; None: this one.
+    functions that do not collect; None: this one. traced: they can be parts of a program; False:
+    they step environments in processes.
     """
 
     compiled: Callable[..., Callable] = jax.jit
     over_seeds: Callable[[Callable], Callable] = jax.vmap
     learning: "Runner | None" = None
+    traced: bool = True
 
     def of_phase(self, collects: bool) -> "Runner":
         """The runner of a phase's updates."""

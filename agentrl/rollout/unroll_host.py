@@ -269,7 +269,10 @@ class Playing:
             at, began = self.at[episode], workers.begins[worker]
             workers.begins[worker] = False
             if decision.full is not None and decision.full[worker].any():
-                self._stop_full(worker, episode, at)
+                # The turn does not take place, and the one before it is the last.
+                self.record.outcome.truncated[at - 1, episode] = True
+                self._bootstrap(worker, episode)
+                self._finish(worker, episode)
                 continue
             one = jax.tree.map(lambda x, row=worker: x[row], decision)
             agent, acting = workers.agent[worker], workers.acting[worker]
@@ -278,12 +281,6 @@ class Playing:
             action = actions if self.setup.env.simultaneous else actions[0]
             workers.pool.ask(worker, {"op": "step", "action": action})
         self.waiting.clear()
-
-    def _stop_full(self, worker: int, episode: int, at: int) -> None:
-        """The context is full: the turn does not take place, and the one before is the last."""
-        self.record.outcome.truncated[at - 1, episode] = True
-        self._bootstrap(worker, episode)
-        self._finish(worker, episode)
 
     def _actions(self, worker: int, decision: Decision, said: ReplyBytes | None) -> list[Any]:
         """The actions of the agents that act, by place among the views; None for the others."""

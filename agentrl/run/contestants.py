@@ -162,8 +162,17 @@ def _of_run(
     name: str, run: restored.Run, seed: int, env: Environment, env_params: EnvParams, greedy: bool
 ) -> Actor:
     params = jax.tree.map(lambda x: x[seed - run.config.seed], run.state.params)
-    player = _in_words if run.experiment.policy.reads_text else _over_arrays
-    return player(name, run, params, World(env, env_params), greedy)
+    context, world = context_of(run.config), World(env, env_params)
+    if context is None:
+        return _over_arrays(name, run, params, world, greedy)
+    trained, policy = _as_trained(name, run.experiment, env)
+    if trained.num_agents == 1:
+        raise ValueError(
+            f"player {name!r} reads whole conversations, not turns by themselves: use "
+            f"launchers.play --run={name}"
+        )
+    # Text is a view: the policy reads the wording that it was trained on.
+    return text_agent(policy, world._replace(env=trained), context).actor(params, greedy=greedy)
 
 
 def _over_arrays(
@@ -178,22 +187,6 @@ def _over_arrays(
             return translated(player, form, World(task.env, task.env_params))
     _, policy = _as_trained(name, run.experiment, env)
     return array_actor(policy, params, greedy=greedy, mask_illegal=mask_illegal)
-
-
-def _in_words(
-    name: str, run: restored.Run, params: chex.ArrayTree, world: World, greedy: bool
-) -> Actor:
-    """The contestant of a run whose policy reads and writes text."""
-    trained, policy = _as_trained(name, run.experiment, world.env)
-    if trained.num_agents == 1:
-        raise ValueError(
-            f"player {name!r} reads whole conversations, not turns by themselves: use "
-            f"launchers.play --run={name}"
-        )
-    # Text is a view: the policy reads the wording that it was trained on.
-    context = context_of(run.config)
-    assert context is not None  # of every language policy
-    return text_agent(policy, world._replace(env=trained), context).actor(params, greedy=greedy)
 
 
 def _as_trained(
@@ -229,7 +222,7 @@ def conversation_of(
     Raises:
       ValueError: a policy over arrays, or one that was trained inside of a program.
     """
-    if not task.policy.reads_text:
+    if task.policy.codec is None:
         raise ValueError(
             "the run's policy reads arrays and writes no text: use launchers.play, where it is a "
             "player (--env=... --players=DIR), or launchers.report"
@@ -257,7 +250,8 @@ def spoken_of(run: restored.Run, task: Task) -> Spoken:
     context, rollout = context_of(run.config), task.rollout
     assert context is not None  # of every language policy
     turns = rollout.turns if "whole_episodes" in rollout.properties else None
-    return (_in_processes if task.env.in_python else _in_graph)(run, task, context, turns)
+    spoken = _in_graph if rollout.runner.traced else _in_processes
+    return spoken(run, task, context, turns)
 
 
 def _in_processes(run: restored.Run, task: Task, context: Context, turns: int | None) -> Spoken:

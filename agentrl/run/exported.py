@@ -72,7 +72,8 @@ def export(
         raise ValueError(f"--seed={seed}: the run has seeds {config.seed} to {last}")
     params = jax.tree.map(lambda x: x[seed - config.seed], run.state.params)
     options = {"dtype": dtype, "overwrite": overwrite}
-    if not policy.reads_text:
+    context = context_of(config)
+    if context is None:
         if role is not None:
             raise ValueError(f"--role={role}: a policy over arrays is written with all its roles")
         _write_arrays(run, directory, params, seed, **options)
@@ -82,8 +83,6 @@ def export(
             "the policy is a rehearsal, a small random model in place of the published one: train "
             "with config.policy.rehearsal=False to export it"
         )
-    context = context_of(config)
-    assert context is not None  # of every language policy
     source = config.policy.get("directory")
     companions, notes = {}, []
     fields: dict[str, Any] = {}

@@ -74,7 +74,12 @@ def make_mesh(
             "a multiple, or set config.mesh.data"
         )
     _check_tensor(sizes["tensor"], experiment.policy)
-    _check_attention(devices[0].platform, experiment.policy)
+    platform = devices[0].platform
+    if experiment.policy.attention == "cudnn" and platform != "gpu":
+        raise ValueError(
+            f"config.policy.attention='cudnn' is for NVIDIA's GPUs, and these devices are "
+            f"{platform.upper()}s; use 'blocks'"
+        )
     if count == 1 and target is None:
         return None
     # Auto: programs define the computation, constraints the placement, the compiler the rest.
@@ -100,14 +105,6 @@ def _check_tensor(size: int, policy: "AnyPolicy") -> None:
                 f"config.mesh.tensor={size} does not divide the decoder's {name}={heads}; choose a "
                 "divisor, and config.mesh.fsdp for the rest"
             )
-
-
-def _check_attention(platform: str, policy: "AnyPolicy") -> None:
-    if policy.attention == "cudnn" and platform != "gpu":
-        raise ValueError(
-            f"config.policy.attention='cudnn' is for NVIDIA's GPUs, and these devices are "
-            f"{platform.upper()}s; use 'blocks'"
-        )
 
 
 def use(mesh: Mesh | None) -> contextlib.AbstractContextManager:

@@ -256,7 +256,7 @@ def otherwise(run: Run, options: list[str]) -> dict[str, Task]:
         raise ValueError(f"--options are for one environment, not {', '.join(config.env.name)}")
     known = [key for key in config.env if key != "name"]
     # What an environment in Python takes is known to its own constructor alone.
-    takes_any = all(task.env.in_python for task in run.experiment.tasks.values())
+    takes_any = not run.experiment.rollout.runner.traced
     for option in options:
         key, _, text = option.partition("=")
         if key not in known and not takes_any:

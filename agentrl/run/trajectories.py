@@ -60,7 +60,7 @@ def _of_seed(
     if writing.repeatable:
         groups, _ = experiment.rollout.units
         size = experiment.rollout.num_streams // (groups * experiment.rollout.agents)
-        of = record.reset_seeds_of if experiment.env.in_python else record.seeds_of
+        of = record.seeds_of if experiment.rollout.runner.traced else record.reset_seeds_of
         seeds["seeds"] = of(keys_of(one).collect, groups, size)
     notes = {name: note.values for name, note in batch.notes.items()}
     score = writing.score(fields_of(streams) | notes)

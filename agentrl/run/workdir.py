@@ -82,7 +82,10 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
     content = _content(config)
     if path.exists():
         stored = files.read_json(path)
-        before = stored if _holds_results(workdir) else content
+        metrics, folders = workdir / "metrics.jsonl", ("checkpoints", "eval")
+        results = metrics.exists() and metrics.stat().st_size > 0
+        results = results or any((workdir / name).exists() for name in folders)
+        before = stored if results else content
         ours, theirs = dict(configs.flat(content)), dict(configs.flat(before))
         changed = [
             f"{key} was {theirs.get(key)!r} and is now {ours.get(key)!r}"
@@ -98,14 +101,6 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
     elif any(entry != files.temporary_of(path) for entry in workdir.iterdir()):
         raise RunError(f"{workdir} is not empty and holds no run; use another --workdir")
     store(workdir, config)
-
-
-def _holds_results(workdir: pathlib.Path) -> bool:
-    """Whether metrics, a checkpoint or an evaluation would be lost."""
-    metrics = workdir / "metrics.jsonl"
-    return (metrics.exists() and metrics.stat().st_size > 0) or any(
-        (workdir / name).exists() for name in ("checkpoints", "eval")
-    )
 
 
 def store(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:

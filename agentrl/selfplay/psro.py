@@ -1,4 +1,4 @@
-"""Policy-space response oracles on tabular games: PSRO, JPSRO and fictitious self-play, exact.
+"""Policy-space response oracles on tabular games: PSRO and JPSRO, exact.
 
 Every player has a population of policies. Each iteration computes the payoff tensor of all
 combinations, a joint distribution sigma over them by a meta-solver, and for each player a best
@@ -24,7 +24,6 @@ tolerance there, so rounding decides ties, and runs diverge at the first tie.
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from agentrl.selfplay import sequence_form as sf
@@ -105,7 +104,7 @@ class Round(NamedTuple):
 def psro(name: str, iterations: int, *, solver: str = "nash", seed: int = 0, **options) -> Result:
     """PSRO: best responses to the others' populations mixed by the meta-solver.
 
-    Solver "nash" is double oracle, "uniform" fictitious play, "latest" plain self-play.
+    Solver "nash" is double oracle, "uniform" fictitious self-play, "latest" plain self-play.
     """
     return jpsro(name, iterations, equilibrium="cce", solver=solver, seed=seed, **options)
 
@@ -246,31 +245,3 @@ def _marginal_policy(form, populations, sigma) -> np.ndarray:
 def _behaviour(form: SequenceForm, plans: np.ndarray) -> np.ndarray:
     with jax.enable_x64(True):
         return np.asarray(sf.behaviour(form, plans))
-
-
-def fictitious_self_play(name: str, iterations: int, **options: int) -> tuple[np.ndarray, list]:
-    """Fictitious self-play: best responses to the average of all previous ones, from the uniform
-    policy.
-
-    x_t+1 = x_t + (BR(x_t) - x_t) / (t + 2) as realisation plans. Returns the last average policy
-    f64[I, A], and the NashConv of the averages before each iteration and at the end. The averages
-    are those of `psro` with solver "uniform".
-    """
-    form = sequence_form(name, **options)
-
-    @jax.jit
-    def respond(plans):
-        reached = sf.reach(form, plans)
-        best = sf.best_responses(form, sf.others(reached))
-        returns = jnp.prod(reached, axis=1) @ form.payoff
-        return sf.plan(form, best.policy), jnp.sum(best.value - returns)
-
-    trace = []
-    with jax.enable_x64(True):
-        plans = np.asarray(sf.plan(form, sf.uniform(form)))
-        for t in range(iterations + 1):
-            response, gap = jax.device_get(respond(plans))
-            trace.append(float(gap))
-            if t < iterations:
-                plans = plans + (response - plans) / (t + 2)
-    return _behaviour(form, plans), trace

@@ -31,12 +31,6 @@ class Ratings(NamedTuple):
     high: np.ndarray
 
 
-def expected_score(difference: np.ndarray) -> np.ndarray:
-    """Expected score of the player rated higher by `difference`: 1 / (1 + 10^(-difference /
-    400))."""
-    return 1 / (1 + np.exp(-np.asarray(difference, np.float64) / _SCALE))
-
-
 def elo(score: np.ndarray, *, prior: float = 1.0, confidence: float = 0.95) -> Ratings:
     """Ratings from points.
 

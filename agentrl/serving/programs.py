@@ -162,7 +162,7 @@ def _check(policy: LanguagePolicy, env: Hosted, context: Context | None, host: H
             f"rollout programs with {env.name}: expected a program that calls the model, "
             "env_section('program:my_agent.py:agent'); for others use rollout.episodes"
         )
-    if not policy.reads_text or policy.has_critic or policy.cuts or policy.config.lora_roles > 1:
+    if policy.codec is None or policy.has_critic or policy.cuts or policy.config.lora_roles > 1:
         raise ValueError(
             "rollout programs: calls record tokens and log-probabilities, no values, sampling "
             "masks or roles: use a language policy with critic='none', top_k=0, top_p=1, min_p=0, "

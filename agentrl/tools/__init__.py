@@ -3,7 +3,7 @@
 `environment.ToolEnvironment` makes an environment in Python of tools, tasks and a reward. Nothing
 here imports jax, so that worker processes start at once. Needs the extra "tools":
 pip install 'agentrl[tools]'. Pure tools of integers need neither: `pure_environment` (with jax)
-plays them in the compiled rollout, `on_host` in Python.
+plays them in the compiled rollout, `OnHost` in Python.
 """
 
 from agentrl.tools.environment import Episode as Episode

@@ -79,7 +79,7 @@ class PureToolEnvironment(Environment):
     agent reads the prompt and all calls with their results, for a context that shows nothing else;
     otherwise the prompt, then each turn the last result.
 
-    `agentrl.tools.on_host.OnHost` plays the same subclass in Python.
+    `OnHost` plays the same subclass in Python.
     """
 
     turns: int = 8

@@ -147,9 +147,10 @@ def _held(setup: Setup, found: Sequence[Played], turns: Turns) -> Rows:
     def trains(turn: Turn) -> bool:
         return turns == "all" or bool(turn.valid)
 
-    if setup.policy.reads_text:
-        return text_rows(found, setup.policy.codec.vocab_size, trains)
-    return array_rows(found, setup.policy, trains)
+    codec = setup.policy.codec
+    if codec is None:
+        return array_rows(found, setup.policy, trains)
+    return text_rows(found, codec.vocab_size, trains)
 
 
 def text_rows(found: Sequence[Played], vocabulary: int, trains: Callable[[Turn], bool]) -> Rows:

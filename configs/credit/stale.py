@@ -5,6 +5,8 @@ task and learner of coin.py:ppo, which is the sampler without a lag. "vtrace": i
 targets; "importance": truncated weights of actions, and GAE; "none": GAE as if nothing lagged.
 
     python -m launchers.train --config=configs/credit/stale.py:vtrace --workdir=runs/stale_vtrace
+
+Five seeds, half a minute: no lag 0.88, importance 0.78, vtrace 0.27, none 0.09 (README.md).
 """
 
 import ml_collections

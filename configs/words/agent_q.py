@@ -32,15 +32,17 @@ def get_config(variant: str = "agent_q") -> ml_collections.ConfigDict:
     first = variant == "sft"
     config = language.config_of(
         "sft" if first else "grpo",
-        env_section("FrozenLake-v1", slippery=False),
+        env_section("ToolCalls-v1", tools=3, arguments=3, needed=2, limit=5),
         search if grows else section(rollout.episodes, **sizes),
         section(rollout.contexts.whole),
-        warm_updates=60 if first else 0,
+        warm_updates=35 if first else 0,
         updates=80,
     )
-    config.num_seeds = 3
-    config.evaluation.update(every=20 if not first else 60, episodes=256)
+    config.num_seeds = 5
+    config.reward = {}
+    config.evaluation.update(every=config.updates if first else 20, episodes=512)
     if first:
+        config.log_every = 5
         return config
     if variant == "tree_grpo":
         config.reweighting.shared_prefix = section(advantages.shared_prefix)

@@ -46,9 +46,7 @@ def get_config(variant: str = "state") -> ml_collections.ConfigDict:
     config.evaluation.update(every=10, episodes=512)
     config.objective.policy.weight = 0.0
     config.reward = ml_collections.ConfigDict()
-    config.components.good = section(
-        agent_r, cut="none", per_group=8 if variant == "more" else 4
-    )
+    config.components.good = section(agent_r, cut="none", per_group=8 if variant == "more" else 4)
     config.objective.good = term(losses.behaviour_cloning, source="good", during="rl")
     if ARMS[variant] is not None:
         config.components.agent_r = section(agent_r, per_group=4, **ARMS[variant])

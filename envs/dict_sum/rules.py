@@ -58,5 +58,8 @@ def horizon(prefix_accuracy: np.ndarray, share: float = 0.5) -> int:
 
 
 def independent_horizon(step_accuracy: float, share: float = 0.5) -> float:
-    """Turns after which p^t = share: errors that are independent and never made good."""
+    """Turns after which p^t = share: errors that are independent and never made good; 0 of p = 0,
+    infinite of p = 1."""
+    if step_accuracy in (0.0, 1.0):
+        return math.inf if step_accuracy else 0.0
     return math.log(share) / math.log(step_accuracy)

@@ -1,4 +1,4 @@
-"""Markets of a trading desk: signals, the right decision of a day, and measures of a portfolio.
+"""Markets of a trading desk: signals, and the right decision of a day.
 
 The score of a day is z = W[regime] . x for signals x in {-1, 0, 1}; the right decision is BUY for
 z >= 2, SELL for z <= -2, else HOLD. All of it is ours.
@@ -25,7 +25,6 @@ BUY, HOLD, SELL = 1, 0, -1
 THRESHOLD = 2
 # Two or three tools matter per regime.
 WEIGHTS = ((2, 0, 0, 1, 0, 0), (0, 2, 1, 0, 1, 0), (0, 0, 0, 1, 2, 1))
-DAYS_PER_YEAR = 252
 
 
 class Tables(NamedTuple):
@@ -87,29 +86,3 @@ def next_query(
     swing = jnp.sum(jnp.where(asked, 0, size))
     open_ = decision(known - swing) != decision(known + swing)
     return open_, jnp.argmax(jnp.where(asked, -1, size)).astype(jnp.int32), decision(known)
-
-
-def wealth(profit: jax.Array) -> jax.Array:
-    """Wealth after each day, from 1; profit f32[..., D] in percent of the wealth at its start."""
-    return jnp.cumprod(1 + profit / 100, axis=-1)
-
-
-def annual_return(profit: jax.Array) -> jax.Array:
-    """Annualised return in percent of daily profits [..., D] in percent."""
-    years = profit.shape[-1] / DAYS_PER_YEAR
-    return 100 * (wealth(profit)[..., -1] ** (1 / years) - 1)
-
-
-def sharpe_ratio(profit: jax.Array) -> jax.Array:
-    """Annualised mean over standard deviation (ddof 1) of daily profits [..., D]; 0 without any
-    deviation."""
-    mean, deviation = jnp.mean(profit, axis=-1), jnp.std(profit, axis=-1, ddof=1)
-    ratio = mean / jnp.where(deviation > 0, deviation, 1) * np.sqrt(DAYS_PER_YEAR)
-    return jnp.where(deviation > 0, ratio, 0.0)
-
-
-def max_drawdown(profit: jax.Array) -> jax.Array:
-    """Largest loss from an earlier peak of wealth in percent, of daily profits [..., D]."""
-    after = wealth(profit)
-    peak = jnp.maximum(jax.lax.cummax(after, axis=after.ndim - 1), 1.0)
-    return 100 * jnp.max(1 - after / peak, axis=-1)

@@ -77,6 +77,7 @@ def test_closed_form_of_the_horizon(p, turns):
 def test_horizon_that_is_not_reached():
     assert rules.horizon(np.array([1.0, 0.75, 0.5])) == 4
     assert rules.horizon(np.array([1.0, 0.75, 0.5]), share=0.8) == 2
+    assert rules.independent_horizon(1.0) == np.inf and rules.independent_horizon(0.0) == 0
 
 
 def test_independent_errors_follow_the_closed_form():

@@ -165,15 +165,3 @@ def test_queries_are_of_the_day():
     env, params, state, step = scripted(days=2)
     state, *_ = gained(state, step, (0, HOLD))
     assert not bool(state.asked.any()) and bool(env.legal(state, params)[0])
-
-
-def test_measures_of_a_portfolio():
-    profit = jnp.array([10.0, -20.0, 25.0, 0.0])
-    np.testing.assert_allclose(rules.wealth(profit), [1.1, 0.88, 1.1, 1.1], rtol=1e-6)
-    np.testing.assert_allclose(rules.max_drawdown(profit), 20.0, rtol=1e-5)
-    np.testing.assert_allclose(rules.max_drawdown(-profit[:1]), 10.0, rtol=1e-5)
-    expected = 3.75 / np.std([10, -20, 25, 0], ddof=1) * np.sqrt(252)
-    np.testing.assert_allclose(rules.sharpe_ratio(profit), expected, rtol=1e-5)
-    assert float(rules.sharpe_ratio(jnp.ones(4))) == 0
-    year = jnp.full(252, 0.1)
-    np.testing.assert_allclose(rules.annual_return(year), 100 * (1.001**252 - 1), rtol=1e-3)

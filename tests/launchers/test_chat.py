@@ -255,7 +255,7 @@ def test_one_line_says_what_is_wrong(directory, tmp_path):
     refused(call_here("chat", f"--workdir={tmp_path}"), "holds no run")
     refused(call_here("chat", f"--workdir={directory}", "--update=99"), "99")
     refused(call_here("chat", f"--workdir={directory}", "--seat=1"), "expected 0 to 0")
-    arrays = types.SimpleNamespace(policy=types.SimpleNamespace(reads_text=False))
+    arrays = types.SimpleNamespace(policy=types.SimpleNamespace(codec=None))
     with pytest.raises(ValueError, match="reads arrays and writes no text: use launchers.play"):
         conversation_of(None, arrays, 0, False)
 

@@ -17,3 +17,11 @@ def test_methods_have_their_equation_needs_source_and_configs():
     assert "`reward`, `mask`, `group`, `anchor`" in gigpo and "2505.10978" in gigpo
     assert "[methods](../configs/_shared/methods.py)" in gigpo
     assert "[`coin_talk.py:gigpo`](../configs/words/README.md#householdpy-coin_talkpy-" in gigpo
+
+
+def test_what_only_a_comparison_shows_links_to_its_table():
+    rows = {line.split("`")[1]: line for line in PAGE.read_text().splitlines() if "| `" in line}
+    table = "](../configs/comparison/arrays.md) |"
+    assert f"| [`arrays.py:WORLD,hgpo`{table}" in rows["hgpo"]
+    assert f"| [`arrays.py:WORLD,length_adaptive`{table}" in rows["length_adaptive_gae"]
+    assert table not in rows["gigpo"], "a finding of its own is before a table of all"

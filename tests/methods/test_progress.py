@@ -1,7 +1,5 @@
 """SPA: the worked example, and progress in words; what is learnt over arrays: test_together.py."""
 
-import types
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +8,7 @@ from tiny import talk_config
 
 from agentrl import rewards
 from agentrl.config import section
-from agentrl.methods.bags import progress_error, turn_features
+from agentrl.methods.bags import TextFeatures, progress_error
 from agentrl.methods.progress import progress
 from agentrl.policies import decoder
 
@@ -45,9 +43,7 @@ def test_in_words_it_is_on_the_model_as_it_was():
         params, states[0].rollout, jax.random.key(1)
     )
     read = jax.jit(
-        lambda count: turn_features(
-            types.SimpleNamespace(policy=policy, microbatch=count), params, streams, rows, "action"
-        ),
+        lambda count: TextFeatures(policy, count).of_turns(params, streams, rows),
         static_argnums=0,
     )
     state = np.asarray(decoder.hidden(params, policy.config, rows.tokens))

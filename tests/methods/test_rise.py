@@ -12,7 +12,7 @@ from agentrl import losses
 from agentrl.config import section, term
 from agentrl.config.build import build
 from agentrl.methods.rise import attempt_weight, rise
-from agentrl.methods.teaching import Chances, best_of, classroom
+from agentrl.methods.teaching import BestOf, Chances, classroom
 
 
 def attempts(config, **options):
@@ -53,7 +53,7 @@ def test_the_best_of_many_is_better_than_the_first(kind):
     keys, key = jax.random.split(jax.random.key(3), 32), jax.random.key(4)
 
     def mean(samples):
-        room = classroom(setup, "rise", best_of(samples), labels=True, scored=True)
+        room = classroom(setup, "rise", BestOf(samples), labels=True, scored=True)
         lesson = jax.jit(room.play)(params, keys, key, Chances())
         scores = np.asarray(lesson.score)[np.asarray(lesson.streams.mask)]
         return scores.mean(), lesson

@@ -11,7 +11,7 @@ from experiments import lake
 from tiny import talk_config
 
 from agentrl import advantages, rollout
-from agentrl.config import section
+from agentrl.config import env_section, section
 from agentrl.config.build import build
 from agentrl.learner.passes import log_probs
 from agentrl.methods.by_turn import stream_rows
@@ -268,6 +268,38 @@ def test_leaves_share_prefixes_and_have_a_ratio_of_one(context):
     np.testing.assert_allclose(
         np.asarray(logp)[trained], np.asarray(rows.behaviour_logp)[trained], atol=2e-5
     )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rule": "uct", "together": 2},
+        {"rule": "best_first", "together": 4},
+        *long(
+            {"rule": "uct"},
+            {"rule": "puct", "width": 3},
+            {"rule": "breadth", "together": 2},
+            {"rule": "uniform"},
+        ),
+    ],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_lanes_are_computed_for_little_more_than_is_sampled(options):
+    """A round takes as long as its longest episode, without the turns in front of its node; of
+    rules that begin at the root that is at most 1.2 times what is sampled."""
+    config = config_of(**options)
+    config.env = env_section("Coin-v1", max_steps_in_episode=12)
+    config.rollout.num_groups = groups = 16
+    experiment = build(config)
+    params = jax.jit(experiment.init)(0).params
+    _, streams, _, metrics = jax.jit(experiment.rollout.collect)(params, None, jax.random.key(4))
+    own = np.asarray(streams.mask).sum(axis=1) - np.maximum(streams.call_turn, 0)
+    together = options.get("together", 1)
+    longest = own.reshape(groups, SIZE // together, together).max(axis=(0, 2))
+    lanes = longest.sum() * groups * together
+    np.testing.assert_array_equal(metrics["lane_use"], [own.sum(), lanes])
+    # Of "uniform" short episodes, from deep nodes, wait for long ones.
+    assert lanes <= (1.8 if options["rule"] == "uniform" else 1.2) * own.sum()
 
 
 def test_what_cannot_grow_is_refused():

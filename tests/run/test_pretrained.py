@@ -246,8 +246,15 @@ def smollm2_config(directory):
 
 @pytest.mark.parametrize("world", SMOLLM2_METHODS)
 def test_every_preset_of_smollm2_builds(world, smollm2_config):
-    rows = {"ezpoints": 16, "household": 16, "household_thoughts": 12 * 16, "wordle": 16}
-    large = {"ezpoints": 128, "household": 6400, "household_thoughts": 6400, "wordle": 128}
+    # Rows per episode in a small world and in a large one.
+    rows = {
+        "ezpoints": (1, 1),
+        "household": (1, 50),
+        "room": (1, 1),
+        "household_thoughts": (12, 50),
+        "wordle": (1, 1),
+    }
+    episodes = {"cpu": 16, "h100": 128, "gpu": 128}
     for size in smollm2.SIZES:
         for lora in ("", "_lora"):
             for method in SMOLLM2_METHODS[world]:
@@ -258,8 +265,8 @@ def test_every_preset_of_smollm2_builds(world, smollm2_config):
                 assert bool(made.policy.frozen) == bool(lora)
                 assert made.policy.has_critic == (method == "ppo")
                 if world in rows:
-                    expected = (rows if size == "cpu" else large)[world]
-                    assert made.rollout.num_rows == expected
+                    each = rows[world][smollm2.WORLD_SIZE[size] == "large"]
+                    assert made.rollout.num_rows == each * episodes[size]
                     assert made.policy.grammar.think == (
                         "required" if "thoughts" in world else "none"
                     )

@@ -8,6 +8,8 @@ import gzip
 import json
 import pathlib
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -114,17 +116,33 @@ def test_gaps_of_psro_are_the_nash_conv_of_its_policy():
         assert result.gap[-1].sum() == pytest.approx(nash_conv, abs=1e-9)
 
 
+def fictitious_self_play(name, iterations):
+    """(the last average policy, NashConv of the averages before each iteration and at the end):
+    x_t+1 = x_t + (BR(x_t) - x_t) / (t + 2) as realisation plans, from the uniform policy."""
+    form, trace = sequence_form(name), []
+
+    @jax.jit
+    def respond(plans):
+        reached = sf.reach(form, plans)
+        best = sf.best_responses(form, sf.others(reached))
+        gap = jnp.sum(best.value - jnp.prod(reached, axis=1) @ form.payoff)
+        return sf.plan(form, best.policy), gap
+
+    with jax.enable_x64(True):
+        plans = np.asarray(sf.plan(form, sf.uniform(form)))
+        for t in range(iterations + 1):
+            response, gap = jax.device_get(respond(plans))
+            trace.append(float(gap))
+            if t < iterations:
+                plans = plans + (response - plans) / (t + 2)
+        return np.asarray(sf.behaviour(form, plans)), trace
+
+
 def test_uniform_psro_is_fictitious_self_play():
-    average, trace = psro.fictitious_self_play("KuhnPoker-v1", 12)
+    average, trace = fictitious_self_play("KuhnPoker-v1", 12)
     result = psro.psro("KuhnPoker-v1", 12, solver="uniform")
     np.testing.assert_allclose(trace, result.gap.sum(1), atol=1e-12)
     np.testing.assert_allclose(average, result.policy, atol=1e-12)
-
-
-def test_fictitious_self_play_approaches_an_equilibrium():
-    average, trace = psro.fictitious_self_play("KuhnPoker-v1", 500)
-    assert trace[-1] == pytest.approx(selfplay.nash_conv("KuhnPoker-v1", average), abs=1e-12)
-    assert trace[-1] < 0.03
 
 
 def test_the_mixture_plays_like_the_populations():

@@ -1,5 +1,7 @@
 """The pool of frozen opponents: earlier parameters of the policy, as opponents in games."""
 
+from typing import TYPE_CHECKING, NamedTuple
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,10 @@ from flax import struct
 
 from agentrl.learner.component import Component, InitInputs, Inputs, Setup, UpdateResult
 from agentrl.selfplay import pfsp
+
+if TYPE_CHECKING:
+    from agentrl.rollout.mixture import SlotsOfSeveral
+    from agentrl.rollout.seating import Slots
 
 DRAWS = ("latest", "uniform", "prioritised", "nash")
 # "nash" draws this share uniformly, so that every pair of members gets matches.
@@ -56,40 +62,62 @@ def opponent_pool(
       weighting: of "prioritised": "linear", "hard" or "variance".
     """
     _check(capacity, every, draw, weighting)
-    rollout, slots = setup.rollout, setup.rollout.slots
+    slots = setup.rollout.slots
     assert slots is not None  # its matches are against a pool
-    cooperative = cooperative_tasks(setup)
+    own = _Matches(
+        setup.rollout.agents, slots, cooperative_tasks(setup), capacity, every, draw, weighting
+    )
+    return Component(
+        init=own.init,
+        restarts=True,
+        before=own.before,
+        after=own.after,
+        fills=("opponents",),
+    )
 
-    def init(start: InitInputs) -> OpponentPool:
+
+class _Matches(NamedTuple):
+    """How a policy meets the pool: seats and slots of its matches, and the options of
+    `opponent_pool`. cooperative: per task."""
+
+    seats: int
+    slots: "Slots | SlotsOfSeveral"
+    cooperative: tuple[bool, ...]
+    capacity: int
+    every: int
+    draw: str
+    weighting: str
+
+    def init(self, start: InitInputs) -> OpponentPool:
+        count = self.capacity
         return OpponentPool(
             members=jax.tree.map(
-                lambda x: jnp.zeros((capacity, *x.shape), x.dtype).at[0].set(x), start.params
+                lambda x: jnp.zeros((count, *x.shape), x.dtype).at[0].set(x), start.params
             ),
-            since=jnp.full(capacity, -1, jnp.int32).at[0].set(start.update),
-            record=pfsp.no_games(1, capacity),
-            between=jnp.full((capacity, capacity), 0.5),
+            since=jnp.full(count, -1, jnp.int32).at[0].set(start.update),
+            record=pfsp.no_games(1, count),
+            between=jnp.full((count, count), 0.5),
         )
 
-    def before(pool: OpponentPool, params: chex.ArrayTree, key: jax.Array) -> Inputs:
-        chance = draw_chance(pool, draw, weighting)
-        drawn = evenly_drawn(chance, pool.since >= 0, slots.members, key)
+    def before(self, pool: OpponentPool, params: chex.ArrayTree, key: jax.Array) -> Inputs:
+        chance = draw_chance(pool, self.draw, self.weighting)
+        drawn = evenly_drawn(chance, pool.since >= 0, self.slots.members, key)
         met = jax.tree.map(lambda x: x[drawn], pool.members)
         return Inputs({"opponents": met, "drawn": drawn})
 
-    def after(pool: OpponentPool, outcome: UpdateResult):
-        drawn, update = outcome.inputs["drawn"], outcome.before.update
-        score, counts = results(outcome.streams, rollout.agents, cooperative)
-        met = drawn[slots.of_match()]
+    def after(self, pool: OpponentPool, outcome: UpdateResult):
+        drawn, following = outcome.inputs["drawn"], outcome.before.update + 1
+        score, counts = results(outcome.streams, self.seats, self.cooperative)
+        met = drawn[self.slots.of_match()]
         record = pfsp.count(pool.record, jnp.zeros_like(met), met, score, counts)
         one = jnp.ones(())
         metrics = {
             "pool_size": jnp.stack([jnp.sum(pool.since >= 0) * 1.0, one]),
-            "pool_age": jnp.stack([jnp.mean(update - pool.since[drawn]), one]),
+            "pool_age": jnp.stack([jnp.mean(outcome.before.update - pool.since[drawn]), one]),
         }
-        pool = pool.replace(record=record)
-        return with_member(pool, outcome.trained, update + 1, (update + 1) % every == 0), metrics
-
-    return Component(init=init, restarts=True, before=before, after=after, fills=("opponents",))
+        joins = following % self.every == 0
+        pool = with_member(pool.replace(record=record), outcome.trained, following, joins)
+        return pool, metrics
 
 
 def _check(capacity: int, every: int, draw: str, weighting: str) -> None:

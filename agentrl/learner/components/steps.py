@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.learner.component import Component, Setup
+from agentrl.learner.component import Component, Setup, UpdateResult
 
 NAME = "steps"
 
@@ -14,20 +15,21 @@ NAME = "steps"
 def steps(setup: Setup) -> Component:
     """The component; every run has it. Its value is u32[2], high and low words."""
     del setup
-
-    def after(value, outcome):
-        if outcome.streams is None:
-            return value, {}
-        acted = jnp.sum(outcome.streams.mask, dtype=jnp.uint32)
-        low = value[1] + acted
-        high = value[0] + (low < acted)
-        return jnp.stack([high, low]), {}
-
     return Component(
         init=lambda start: jnp.zeros(2, jnp.uint32),
-        after=after,
+        after=_count,
         counts_rejected=True,
     )
+
+
+def _count(value: jax.Array, outcome: UpdateResult) -> tuple[jax.Array, dict[str, jax.Array]]:
+    """The value with the turns of an update."""
+    if outcome.streams is None:
+        return value, {}
+    acted = jnp.sum(outcome.streams.mask, dtype=jnp.uint32)
+    low = value[1] + acted
+    high = value[0] + (low < acted)
+    return jnp.stack([high, low]), {}
 
 
 def env_steps(carry: Mapping[str, Any]) -> np.ndarray:
