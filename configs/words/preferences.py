@@ -25,15 +25,20 @@ OF_PAIRS = {
     "rpo": (losses.rpo, {"alpha": 1.0}, {"rejected": "lower"}),
     "weighted": (losses.weighted_dpo, {}, {"by": "judgement"}),
 }
-OF_LABELS = {"kto": "success", "steve": "judgement"}
-VARIANTS = ("sft", "grpo", *OF_PAIRS, *OF_LABELS, "sft_turns")
+OF_LABELS = {"kto": "success", "kto_turns": "success", "steve": "judgement"}
+# A turn is a row: the request, the calls so far, the reply.
+TURNS = ("sft_turns", "grpo_turns", "kto_turns", "steve")
+VARIANTS = ("sft", "grpo", *OF_PAIRS, "kto", *TURNS)
 
 
 def get_config(variant: str = "dpo") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
     env = env_section("ToolCalls-v1", tools=3, arguments=3, needed=2, limit=5)
     acting = section(rollout.episodes, num_groups=8, group_size=8)
-    context = section(rollout.contexts.whole)
+    turns = variant in TURNS
+    context = (
+        section(rollout.contexts.window, history=0) if turns else section(rollout.contexts.whole)
+    )
     method = "sft" if variant.startswith("sft") else "grpo"
     # So many that a start solves some of the tasks, and not most.
     warm = {"sft": 35, "sft_turns": 50}.get(variant, 0)
@@ -52,9 +57,6 @@ def get_config(variant: str = "dpo") -> ml_collections.ConfigDict:
         config.objective.preference = term(losses.kto, source="labelled", balanced=True)
     if variant in ("weighted", "steve"):
         config.rollout.judge = "expert"
-    if variant in ("steve", "sft_turns"):
-        # A turn is a row: the request, the calls so far, the reply.
-        config.context = section(rollout.contexts.window, history=0)
     if variant in (*OF_PAIRS, *OF_LABELS):
         config.objective.policy.weight = 0.0
         # Rounds of five batches: then the policy is the reference.

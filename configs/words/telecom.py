@@ -18,7 +18,7 @@ from configs._shared import language
 VARIANTS = {
     "sft": ("sft", "easy"),
     "grpo": ("grpo", "easy"),
-    "ppo": ("ppo", "easy"),
+    "gigpo": ("gigpo", "easy"),
     "hard": ("grpo", "hard"),
 }
 
@@ -33,8 +33,8 @@ def get_config(variant: str = "grpo") -> ml_collections.ConfigDict:
         section(rollout.episodes, num_groups=16, group_size=8),
         # What the desk knows stands in what it reads, so a turn is a row.
         section(rollout.contexts.window, history=0),
-        warm_updates=60 if first else 0,
-        updates=60,
+        warm_updates=240 if first else 0,
+        updates=80,
     )
     config.num_seeds = 5
     config.reward = {}
