@@ -7,8 +7,8 @@ StepORLM's loss, "rpo" PAPRIKA's, "steve" KTO of judged turns (from "sft_turns")
     python -m launchers.train --config=configs/words/preferences.py:dpo --workdir=runs/tools_dpo \
         --config.init_from=runs/tools_sft
 
-Two seeds, two busy CPU cores: two minutes each. Success of 512 tasks: SFT 0.07, GRPO 0.17, DPO
-0.08, KTO 0.07 (one seed 0), steve 0.00 (README.md).
+Five seeds, two busy CPU cores: two minutes each. Success of 512 tasks: SFT 0.26, GRPO 0.85, RPO
+0.78, weighted 0.68, KTO 0.64, DPO 0.62 (a seed 0 each; beta 1: 0.85, 0.78), steve 0.87 (README.md).
 """
 
 import ml_collections
@@ -25,9 +25,9 @@ OF_PAIRS = {
     "rpo": (losses.rpo, {"alpha": 1.0}, {"rejected": "lower"}),
     "weighted": (losses.weighted_dpo, {}, {"by": "judgement"}),
 }
-OF_LABELS = {"kto": "success", "kto_turns": "success", "steve": "judgement"}
+OF_LABELS = {"kto": "success", "steve": "judgement"}
 # A turn is a row: the request, the calls so far, the reply.
-TURNS = ("sft_turns", "grpo_turns", "kto_turns", "steve")
+TURNS = ("sft_turns", "grpo_turns", "steve")
 VARIANTS = ("sft", "grpo", *OF_PAIRS, "kto", *TURNS)
 
 
