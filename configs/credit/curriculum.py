@@ -43,7 +43,7 @@ def get_config(variant: str = "learnability") -> ml_collections.ConfigDict:
         drawn = {"floor": 1.0} if variant == "even" else {"weighting": variant}
         config.components.curriculum = section(curriculum, tasks=128, **drawn)
     if variant == "dart":
-        _use_dart(config)
+        use_dart(config, tasks=128, first=30, least=10)
     config.advantage = section(advantages.grpo)
     config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")
     config.objective.entropy.weight = 0.01
@@ -51,11 +51,11 @@ def get_config(variant: str = "learnability") -> ml_collections.ConfigDict:
     return config
 
 
-def _use_dart(config: ml_collections.ConfigDict) -> None:
-    """Sets DART's other parts: limits of turns per task, uncertain turns alone, weights of a
-    sampler that lags."""
+def use_dart(config: ml_collections.ConfigDict, *, tasks: int, first: int, least: int) -> None:
+    """Sets DART's other parts: limits of turns per task, from `first` down to `least`, uncertain
+    turns alone, weights of a sampler that lags."""
     config.rollout.limited = True
-    config.components.turn_limits = section(turn_limits, tasks=128, first=30, least=10)
+    config.components.turn_limits = section(turn_limits, tasks=tasks, first=first, least=least)
     config.components.turn_entropy = section(turn_entropy)
     config.filters.high_entropy_turns = section(advantages.high_entropy_turns, quantile=0.2)
     config.staleness = 1

@@ -2,7 +2,8 @@ r"""A chain of locked rooms in words: one reply keeps or sets a subgoal and acts
 
 HiPER (2026), https://arxiv.org/abs/2602.16165, as published: switch, subgoal and action are spans
 of one reply, each with an advantage of its own ("hiper"; "standardized" by level, as in its
-recipe); "flat" gives the reply one GAE. First "sft", from its run "critic", then from that:
+recipe; "consistent": turns that keep are charged, too); "flat" gives the reply one GAE. First
+"sft", from its run "critic", then from that:
 
     python -m launchers.train --config=configs/hierarchy/key_door_spans.py:hiper \
         --workdir=runs/spans_hiper --config.init_from=runs/spans_critic
@@ -19,7 +20,8 @@ from agentrl.methods.decisions import decisions
 from agentrl.methods.token_values import token_values
 from configs._shared import language
 
-UPDATES = {"sft": 100, "critic": 20, "hiper": 40, "standardized": 40, "flat": 40}
+LEARN = ("hiper", "standardized", "consistent", "flat")
+UPDATES = {"sft": 100, "critic": 20} | dict.fromkeys(LEARN, 40)
 VARIANTS = (*UPDATES,)
 
 
@@ -58,4 +60,7 @@ def get_config(variant: str = "hiper") -> ml_collections.ConfigDict:
         config.objective.value = term(losses.decision_value_loss, weight=0.5)
     if variant == "standardized":
         config.reweighting.levels = section(advantages.standardized_by_decision)
+    if variant == "consistent":
+        # HiPER's 0.3 in ALFWorld, where success pays 10.
+        config.reward.keep_penalty = {"coefficient": 0.03}
     return config

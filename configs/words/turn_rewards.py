@@ -1,7 +1,8 @@
-"""Rewards of turns in words: MatchTIR's calls, Video-MTR's looks, G-RA's gates; SFT, then RL.
+"""Rewards of turns in words: MatchTIR, Video-MTR, G-RA, MAPO, SPA; SFT, then RL.
 
-The worlds and rewards of configs/credit/tool_calls.py, video.py and submission.py, by a transformer
-that reads the whole conversation; GRPO, in "video" PPO. WORLD_sft: the expert imitated.
+The worlds and rewards of tool_calls.py ("calls"; "several": two commands a reply), video.py,
+submission.py ("chain"), support.py and progress.py ("coin") in configs/credit. WORLD_sft: the
+expert imitated. MAPO: support_mixed, its GRPO: support_outcome; SPA: coin_fitted, coin_kept.
 
     p=configs/words/turn_rewards.py
     python -m launchers.train --config=$p:calls_sft --workdir=runs/calls_sft
@@ -17,13 +18,16 @@ import ml_collections
 from agentrl import rollout
 from agentrl.config import check_variant, section
 from configs._shared import language
-from configs.credit import submission, tool_calls, video
+from configs.credit import progress, submission, support, tool_calls, video
 
 # Of each world the experiment over arrays, its presets, and the updates of SFT.
 WORLDS = {
     "calls": (tool_calls, ("outcome", "dual"), 100),
+    "several": (tool_calls, ("outcome", "dual"), 100),
     "video": (video, ("outcome", "gated", "ungated"), 300),
     "chain": (submission, ("outcome", "gated", "summed"), 20),
+    "support": (support, ("outcome", "mixed", "turn"), 60),
+    "coin": (progress, ("outcome", "fitted", "kept"), 80),
 }
 VARIANTS = tuple(f"{name}_{arm}" for name, (_, arms, _) in WORLDS.items() for arm in ("sft", *arms))
 
@@ -35,7 +39,7 @@ def get_config(variant: str = "calls_dual") -> ml_collections.ConfigDict:
     first = arm == "sft"
     arrays = module.get_config(arms[0] if first else arm)
     config = language.config_of(
-        "ppo" if world == "video" else "grpo",
+        "grpo" if arrays.policy.critic == "none" else "ppo",
         arrays.env,
         section(rollout.episodes, num_groups=16, group_size=8),
         section(rollout.contexts.whole),
@@ -43,6 +47,8 @@ def get_config(variant: str = "calls_dual") -> ml_collections.ConfigDict:
         updates=0 if first else 120,
     )
     config.num_seeds = 5
+    if world == "several":
+        config.policy.update(grammar="answer", think="none", max_actions=2)
     config.evaluation.update(every=config.updates, episodes=512)
     config.learner.update(microbatch=32, lengths=1)
     if not first:

@@ -12,7 +12,7 @@ from envs.dict_sum import rules
 from envs.environment import Environment, EnvParams, EnvState
 
 REWARDS = ("all", *rules.ACCURACIES)
-HISTORIES = ("own", "filled")
+HISTORIES = ("own", "filled", "hidden")
 
 
 @struct.dataclass
@@ -51,12 +51,12 @@ class DictSum(Environment):
     and its text gives the dictionary in the first turn only: for contexts that keep that.
     history: the answers shown are the agent's "own", or "filled" in: the true sum, wrong with
     probability `error_rate` (errors are independent of each other). With error_rate 0 every turn
-    starts from the true sum.
+    starts from the true sum. "hidden": recalled turns are shown without answers.
     dictionary_seed: one dictionary for all tasks; None: a new one per task.
 
     Observation: float32, the values / span [pairs], how often the turn names each word [pairs], and
-    for each recalled turn, oldest first, the same counts [pairs], its answer / limit, and whether
-    there is such a turn. Actions: answer number a - limit, all legal. An answer that is not a
+    for each recalled turn, oldest first, the same counts [pairs], its answer / limit (0 if hidden),
+    and whether there is such a turn. Actions: answer number a - limit, all legal. An answer that is not a
     number (illegal) counts as the previous sum unchanged, and is never right. Reward, at most 1 in
     all: "index": 1 / turns for the true sum; "prefix": 1 / turns for the true sum if all answers
     before were right; "step": 1 / turns for the shown previous answer plus the turn's values;
@@ -101,8 +101,10 @@ class DictSum(Environment):
                 raise ValueError(
                     f"{name} {getattr(self, name)!r}: expected one of {', '.join(known)}"
                 )
-        if self.history == "filled" and not self.recall:
-            raise ValueError("history 'filled' with recall 0: expected a recall of at least 1")
+        if self.history != "own" and not self.recall:
+            raise ValueError(
+                f"history {self.history!r} with recall 0: expected a recall of at least 1"
+            )
 
     @property
     def default_params(self) -> DictSumParams:
@@ -196,7 +198,8 @@ class DictSum(Environment):
             return jnp.sum(named, axis=-2, dtype=jnp.float32)
 
         keys, answers, there = self.recalled(state)
-        columns = [counts(keys, there), (answers / self.limit)[:, None], there[:, None]]
+        answers = jnp.where(self.history == "hidden", 0.0, answers / self.limit)
+        columns = [counts(keys, there), answers[:, None], there[:, None]]
         earlier = jnp.concatenate([column.astype(jnp.float32) for column in columns], axis=1)
         values = state.values.astype(jnp.float32) / self.span
         return jnp.concatenate([values, counts(*self.asked(state)), earlier.reshape(-1)])

@@ -78,7 +78,8 @@ def _view(env: DictSum, words: Words, names) -> View:
         keys, answers, there = env.recalled(state)
         sums = jnp.stack([jnp.full_like(answers, before), number(answers)], axis=1)
         sums = jnp.concatenate([sums, jnp.full_like(answers, behind)[:, None]], axis=1)
-        earlier = jnp.concatenate([turn(keys, there), jnp.where(there[:, None], sums, 0)], axis=1)
+        told = there & (env.history != "hidden")
+        earlier = jnp.concatenate([turn(keys, there), jnp.where(told[:, None], sums, 0)], axis=1)
         # After the last turn: an observation is never empty.
         last = turn(*env.asked(state))
         over = jnp.where(state.turn < env.turns, 0, end)
@@ -90,7 +91,8 @@ def _view(env: DictSum, words: Words, names) -> View:
     of_keys = sum(len(words.key[i > 0]) - 2 for i in range(env.keys))
     of_turn = len("".join(words.turn)) + of_keys + env.keys * max(map(len, names))
     of_answer = len("".join(words.answer)) + longest_sum
-    shown = "Earlier turns are shown with their sums." if env.recall else ""
+    sums_shown = "without" if env.history == "hidden" else "with"
+    shown = f"Earlier turns are shown {sums_shown} their sums." if env.recall else ""
     return View(
         lexicon=lexicon,
         describe=describe,

@@ -31,7 +31,8 @@ class ToolCalls(Environment):
     repeated call hits once; 0 before, and 0 without an answer within `limit` turns. Success: the
     answer after exactly the calls wanted. Task: `needed` of the calls, uniform.
 
-    Expert: the first call that is still missing, then the answer; optimal.
+    Expert: the first call that is still missing, then the answer, as many of them in a reply as it
+    may have; optimal.
 
     Source: the smallest task for MatchTIR, https://arxiv.org/abs/2601.10712 (its reward of calls
     against a reference trace); the environment is ours.
@@ -44,6 +45,8 @@ class ToolCalls(Environment):
 
     wordings: ClassVar[str] = "envs.tool_calls.words"
     costly_reset: ClassVar[bool] = False
+    # As many as a reply may have.
+    foresees: ClassVar[int] = 1 << 30
 
     def __post_init__(self):
         if not (1 <= self.tools <= len(TOOLS) and 1 <= self.arguments <= len(ARGUMENTS)):
@@ -113,6 +116,13 @@ class ToolCalls(Environment):
         missing = ~jnp.any(state.wanted[:, None] == state.called, axis=1)
         first = state.wanted[jnp.argmax(missing)]
         return jnp.where(jnp.any(missing), first, self.size).astype(jnp.int32)
+
+    def foreseen(
+        self, state: ToolCallsState, action: jax.Array
+    ) -> tuple[ToolCallsState, jax.Array]:
+        """A call says nothing new, and nothing follows the answer."""
+        following, _ = self.transition(jax.random.key(0), state, action, self.default_params)
+        return following.replace(time=state.time + 1), action < self.size
 
     # What `agentrl.methods.call_matching` compares.
 

@@ -21,6 +21,7 @@ def compact(env: ToolCalls) -> View:
         return jnp.concatenate([asked, jnp.where(state.called >= 0, made, 0)])
 
     longest = max(map(len, names))
+    lexicon("||")  # an expert writes several commands with it, see `Environment.foresees`
     return View(
         lexicon=lexicon,
         describe=describe,

@@ -144,6 +144,9 @@ def test_observation_and_drawing():
     np.testing.assert_array_equal(observation[8:14], np.zeros(6))
     np.testing.assert_allclose(observation[14:], [1, 0, 0, 0, 6 / 99, 1], rtol=1e-6)
     assert env.render(state, params) == "apple=5 grape=-3 stone=8 cloud=-7 | apple 6 | stone"
+    # Hidden: the same turn without its answer.
+    hidden, *_ = functions(pairs=4, turns=6, recall=2, history="hidden")
+    np.testing.assert_array_equal(hidden.observe(state, params)[14:], [1, 0, 0, 0, 0, 1])
 
 
 def test_words():
@@ -154,6 +157,7 @@ def test_words():
     for number in SUMS[:3]:
         _, state, *_ = answer(state, number)
     assert teller(recall=2, **options)(state) == f"{dictionary} +st =13 +gr =10 +cl"
+    assert teller(recall=2, history="hidden", **options)(state) == f"{dictionary} +st +gr +cl"
     assert teller(recall=0, **options)(state) == " +cl"
     assert teller(wording="faithful", **options)(state) == (
         "Dictionary: {'apple': 5, 'grape': -3, 'stone': 8, 'cloud': -7}\n"

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import envs
+from agentrl.actors.text_source import foreseen_commands
 from envs.text import join
 
 KEY = jax.random.key(0)
@@ -63,3 +64,18 @@ def test_words():
     for action in (9, 9):
         _, state, *_ = env.step_env(KEY, state, np.int32(action), params)
     assert told(state).endswith(" made taxi rome, taxi rome")
+
+
+@pytest.mark.parametrize(
+    ("most", "made", "said"),
+    [
+        (2, 0, "weather oslo||hotel lima"),
+        (2, 2, "taxi rome||answer"),
+        (5, 0, "weather oslo||hotel lima||taxi rome||answer"),
+    ],
+)
+def test_the_expert_writes_several_calls_in_a_reply(most, made, said):
+    env, params, state = start()
+    for _ in range(made):
+        _, state, *_ = env.step_env(KEY, state, env.expert(state, params), params)
+    assert join(env.view.lexicon, np.asarray(foreseen_commands(env, state, params, most))) == said

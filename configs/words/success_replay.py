@@ -1,0 +1,57 @@
+"""Tool calls in words where success is rare: stored successes replayed (ARPO-GUI), or DART's parts.
+
+"replay": code dvlab-research/ARPO 7489ae3 (read); "filtered": of tasks that the SFT policy solves,
+too. "dart": https://arxiv.org/abs/2509.23866 (from notes); "dynamic" of its parts fewer attempts
+where success is above 0.6; "none": GRPO. 32 tasks, drawn evenly; tested on all.
+
+    python -m launchers.train --config=configs/words/success_replay.py:sft --workdir=runs/calls_sft
+    python -m launchers.train --config=configs/words/success_replay.py:replay \
+        --workdir=runs/calls_replay --config.init_from=runs/calls_sft
+"""
+
+import ml_collections
+
+from agentrl import rollout
+from agentrl.config import check_variant, env_section, section
+from agentrl.methods.curriculum import curriculum, tasks_by_number
+from agentrl.methods.dynamic_rollouts import dynamic_rollouts
+from agentrl.methods.success_replay import success_replay
+from agentrl.methods.task_lists import solvable_tasks
+from configs._shared import language
+from configs.credit.curriculum import use_dart
+
+VARIANTS = ("sft", "none", "replay", "filtered", "dynamic", "dart")
+TASKS = 32
+
+
+def get_config(variant: str = "replay") -> ml_collections.ConfigDict:
+    check_variant(variant, VARIANTS)
+    first = variant == "sft"
+    config = language.config_of(
+        "sft" if first else "grpo",
+        env_section("ToolCalls-v1", tools=3, arguments=3, needed=2, limit=5),
+        section(rollout.episodes, num_groups=8, group_size=8),
+        section(rollout.contexts.whole),
+        warm_updates=25 if first else 0,
+        updates=120,
+    )
+    config.num_seeds = 5
+    config.log_every = 5 if first else 10
+    config.reward = {}
+    config.evaluation.update(every=config.updates, episodes=512)
+    if first:
+        return config
+    config.sampler = section(tasks_by_number)
+    if variant in ("none", "replay"):
+        config.components.curriculum = section(curriculum, tasks=TASKS, floor=1.0)
+    if variant == "filtered":
+        config.components.solvable_tasks = section(solvable_tasks, tasks=TASKS, tries=64)
+    if variant in ("replay", "filtered"):
+        config.components.success_replay = section(success_replay, tasks=64)
+    if variant in ("dynamic", "dart"):
+        # The same number of episodes, in portions of two.
+        config.rollout.update(num_groups=32, group_size=2)
+        config.components.dynamic_rollouts = section(dynamic_rollouts, tasks=TASKS)
+    if variant == "dart":
+        use_dart(config, tasks=TASKS, first=5, least=3)
+    return config
