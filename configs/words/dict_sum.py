@@ -17,7 +17,6 @@ from agentrl import rollout
 from agentrl.config import check_variant, env_section, section
 from configs._shared import language
 
-
 VARIANTS = ("sft", "index", "prefix", "step", "all")
 
 

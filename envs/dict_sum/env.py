@@ -56,12 +56,12 @@ class DictSum(Environment):
 
     Observation: float32, the values / span [pairs], how often the turn names each word [pairs], and
     for each recalled turn, oldest first, the same counts [pairs], its answer / limit (0 if hidden),
-    and whether there is such a turn. Actions: answer number a - limit, all legal. An answer that is not a
-    number (illegal) counts as the previous sum unchanged, and is never right. Reward, at most 1 in
-    all: "index": 1 / turns for the true sum; "prefix": 1 / turns for the true sum if all answers
-    before were right; "step": 1 / turns for the shown previous answer plus the turn's values;
-    "all": 1 at the end if all answers were right. Ends after the last turn, never earlier. Task:
-    uniform values and keys. Success: all answers were the true sum.
+    and whether there is such a turn. Actions: answer number a - limit, all legal. An answer that is
+    not a number (illegal) counts as the previous sum unchanged, and is never right. Reward, at most
+    1 in all: "index": 1 / turns for the true sum; "prefix": 1 / turns for the true sum if all
+    answers before were right; "step": 1 / turns for the shown previous answer plus the turn's
+    values; "all": 1 at the end if all answers were right. Ends after the last turn, never earlier.
+    Task: uniform values and keys. Success: all answers were the true sum.
 
     Expert: the true sum; optimal, except for "step" where a filled history contains errors: there
     what the reward asks for.
