@@ -22,7 +22,7 @@ ARMS = {
     "distil": {"improved": "expert"},
 }
 VARIANTS = ("sft", "grpo", *ARMS)
-SUM = {"turns": 1, "keys": 2, "pairs": 4, "span": 3, "limit": 6, "recall": 0}
+SUM = {"turns": 1, "keys": 2, "pairs": 3, "span": 2, "limit": 4, "recall": 0}
 
 
 def get_config(variant: str = "self") -> ml_collections.ConfigDict:
@@ -32,18 +32,18 @@ def get_config(variant: str = "self") -> ml_collections.ConfigDict:
         env_section("envs.wrappers.Attempts", base=env_section("DictSum-v1", **SUM)),
         section(rollout.episodes, num_groups=16, group_size=8),
         section(rollout.contexts.window, history=0),
-        warm_updates=600 if variant == "sft" else 0,
-        updates=150,
+        warm_updates=200 if variant == "sft" else 0,
+        updates=60,
     )
     config.num_seeds = 5
     config.log_every = 10
-    config.evaluation.update(every=50 if variant != "sft" else 600, episodes=1024)
+    config.evaluation.update(every=config.updates, episodes=1024)
     config.reward = ml_collections.ConfigDict()
     if variant in ARMS:
         config.objective.policy.weight = 0.0
         options = {"episodes": 64, "temperature": 0.5} | ARMS[variant]
         config.components.rise = section(rise, **options)
         config.objective.imitation = term(losses.weighted_imitation, source="rise", during="rl")
-        config.learner.update(epochs=1, minibatches=1, microbatch=64, normalize_advantage="none")
+        config.learner.update(epochs=2, minibatches=4, normalize_advantage="none")
         config.optimizer.learning_rate = 1e-3
     return config

@@ -65,9 +65,7 @@ class Attempts(Wrapper):
     @property
     def default_params(self) -> AttemptsParams:
         """A limit of one step per attempt."""
-        return AttemptsParams(
-            base=self.base.default_params, max_steps_in_episode=self.attempts
-        )
+        return AttemptsParams(base=self.base.default_params, max_steps_in_episode=self.attempts)
 
     @property
     def observation_shape(self) -> tuple[int, ...]:
