@@ -1,9 +1,8 @@
 r"""ToolCalls-v1 in words by preferences between the policy's own episodes, in rounds, or by GRPO.
 
-Multi-turn DPO and KTO: Xiong et al. (2024), https://arxiv.org/abs/2409.02392. "weighted" is
-StepORLM's loss by the expert's shares of right turns, "scored" by a scorer's that learns beside the
-policy, "frozen" by one that is fitted once; "rpo" PAPRIKA's, "steve" KTO of judged turns (from
-"sft_turns").
+Multi-turn DPO and KTO: Xiong et al. (2024), https://arxiv.org/abs/2409.02392. StepORLM's loss, with
+turns called right by the expert ("weighted"), a scorer that learns ("scored") or is fitted once
+("frozen"); "rpo" PAPRIKA's; "steve" KTO of judged turns (from "sft_turns").
 
     python -m launchers.train --config=configs/words/preferences.py:sft --workdir=runs/tools_sft
     python -m launchers.train --config=configs/words/preferences.py:dpo --workdir=runs/tools_dpo \
