@@ -7,7 +7,7 @@
     python -m launchers.trajectories --view=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --to_minari=ours.jsonl --to=coin/grpo-v0
     python -m launchers.trajectories --triage=runs/coin/trajectories/update_000100.jsonl
-    python -m launchers.trajectories --attempts=runs/sums/trajectories/update_000060.jsonl
+    python -m launchers.trajectories --attempts=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --attribute=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --faults=300
     python -m launchers.trajectories --curate=runs/coin/trajectories/update_000100.jsonl
