@@ -7,6 +7,7 @@
     python -m launchers.trajectories --view=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --to_minari=ours.jsonl --to=coin/grpo-v0
     python -m launchers.trajectories --triage=runs/coin/trajectories/update_000100.jsonl
+    python -m launchers.trajectories --attempts=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --attribute=runs/coin/trajectories/update_000100.jsonl
     python -m launchers.trajectories --faults=300
     python -m launchers.trajectories --curate=runs/coin/trajectories/update_000100.jsonl
@@ -23,7 +24,9 @@ become the tokens that this config's policy reads and writes in its context, so 
 --most of the episodes turn by turn; with --explain also who made those fail that failed.
 --triage looks for loops, repetition, failures and their like, prints how many there are
 and which --most episodes deserve a look, and writes all of it to a JSON file beside; of several
-files, separated by commas, for each. --attribute says who made each failed episode fail, and in
+files, separated by commas, for each. --attempts is for episodes whose turns are answers to one
+question: success after each of them, of the majority of five first answers, and how many of the
+answers had been wrong before. --attribute says who made each failed episode fail, and in
 which turn, by playing it again with the environment's expert in the place of agents and of single
 turns. --faults=N measures how often that, and other ways, name the agent and the turn of a fault
 that was put into N episodes. --curate ranks tasks and solved episodes by the graph of the states
@@ -61,6 +64,7 @@ _CONFIG = config_flags.DEFINE_config_file("config", None, "With --from_adp: whos
 _VIEW = flags.DEFINE_string("view", None, "File to show as a page.")
 _EXPLAIN = flags.DEFINE_bool("explain", False, "With --view: say who made episodes fail.")
 _TRIAGE = flags.DEFINE_list("triage", None, "Files in which to look for episodes to look at.")
+_ATTEMPTS = flags.DEFINE_list("attempts", None, "Files of answers to count by turn and by vote.")
 _ATTRIBUTE = flags.DEFINE_string("attribute", None, "File of failed episodes to explain.")
 _FAULTS = flags.DEFINE_integer("faults", None, "Episodes with a known fault.", lower_bound=1)
 _CURATE = flags.DEFINE_string("curate", None, "File of which the most instructive are chosen.")
@@ -73,7 +77,7 @@ def main(argv: list[str]) -> None:
     if len(argv) > 1:
         cli.fail(f"{argv[1]!r} is not a flag; write --workdir=RUN, --check=FILE or another")
     asked = {"workdir": _write, "check": _check, "replay": _replay, "triage": _triage}
-    asked |= {"view": _view}
+    asked |= {"view": _view, "attempts": _attempts}
     asked |= {"attribute": _attribute, "faults": _faults, "curate": _curate}
     asked |= {"from_adp": _from_adp, "to_adp": _to_adp}
     asked |= {"from_minari": _from_minari, "to_minari": _to_minari}
@@ -228,6 +232,17 @@ def _triage(path):
     content = {"episodes": [*map(asdict, found)], "chosen": [one.id for one in chosen]}
     out.write_text(json.dumps(content, indent=1) + "\n")
     print(f"written: {out}", file=sys.stderr)
+
+
+def _attempts(path):
+    from agentrl.trajectories import attempts, files
+
+    found = attempts.attempts(files.read(path))
+    print(f"{path}\n{'turn':10}{'success':>10}")
+    for turn, share in enumerate(found.by_turn, 1):
+        print(f"{turn:<10}{share:10.3f}")
+    print(f"majority of {found.votes} first answers {found.majority:.3f}")
+    print(f"wrong answers given again {found.repeated:.3f}")
 
 
 def _view(path):

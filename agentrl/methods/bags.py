@@ -4,6 +4,7 @@ The four models of Early et al. (2022), https://arxiv.org/abs/2205.15367, and wh
 """
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import chex
@@ -28,7 +29,7 @@ Reads = Literal["action", "observation"]
 
 class Bags(struct.PyTreeNode):
     """M bags of T turns. features: f32[M, T, F], 0 where nobody acted. mask: bool[M, T]. label:
-    f32[M], the return."""
+    f32[M], of `bags_of`."""
 
     features: jax.Array
     mask: jax.Array
@@ -209,21 +210,32 @@ def features_by(setup: Setup, reads: Reads) -> Features:
     return ArrayFeatures(env, reads)
 
 
-def bags_of(features: Features, reader: chex.ArrayTree, streams: Streams, rows: Rows) -> Bags:
-    """The bags of a batch, one per stream."""
+def bags_of(
+    features: Features,
+    reader: chex.ArrayTree,
+    streams: Streams,
+    rows: Rows,
+    label: Callable[[Streams], jax.Array] = returns_of,
+) -> Bags:
+    """The bags of a batch, one per stream. label: of each of N streams, f32[N] or bool[N]."""
     known = features.of_turns(reader, streams, rows)
-    return Bags(known, streams.mask, returns_of(streams))
+    return Bags(known, streams.mask, label(streams) * 1.0)
 
 
 def explored(
-    rollout: Rollout, features: Features, params: chex.ArrayTree, key: jax.Array, collections: int
+    rollout: Rollout,
+    features: Features,
+    params: chex.ArrayTree,
+    key: jax.Array,
+    collections: int,
+    label: Callable[[Streams], jax.Array] = returns_of,
 ) -> Bags:
     """The bags of so many collections that the policy plays, and reads, with these parameters."""
     key, first = jax.random.split(key)
 
     def collect(state, key):
         state, streams, rows, _ = rollout.collect(params, state, key)
-        return state, bags_of(features, params, streams, rows)
+        return state, bags_of(features, params, streams, rows, label)
 
     _, found = jax.lax.scan(collect, rollout.init(first), jax.random.split(key, collections))
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), found)

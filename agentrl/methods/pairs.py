@@ -179,8 +179,9 @@ def pairs(
     Args:
       margin: >= 0.
       by: "return"; or "judgement" (StepORLM): where the returns are equal, the share of turns that
-        config.rollout.judge scores above 0 decides; or "turns" or "cost", the fewer the better
-        (`Streams.cost` of a language policy are the tokens that it wrote).
+        config.rollout.judge, or component `step_scorer`, scores above 0 decides; or "turns" or
+        "cost", the fewer the better (`Streams.cost` of a language policy are the tokens that it
+        wrote).
       rejected: the "worst" of the group, or any that is "lower" than the best (PAPRIKA).
       source: of the episodes; of another one than "rollout", such as a component
         `agentrl.trajectories.file`, groups are the file's. Where no term reads the rollout, nothing
@@ -200,8 +201,9 @@ def pairs(
     References:
       Xiong et al. (2024), https://arxiv.org/abs/2409.02392 (code ae1e642 read): one random right
       and one random wrong trajectory per task. StepORLM (2025), https://arxiv.org/abs/2509.22558,
-      from notes; there the shares are of a process reward model that learns from the solver's
-      answers, and of all pairs of a group. PAPRIKA (2025), https://arxiv.org/abs/2502.17543.
+      from notes; there the shares are of a process reward model that learns beside the policy
+      (`methods.step_scorer`), and of all pairs of a group. PAPRIKA (2025),
+      https://arxiv.org/abs/2502.17543.
       MAH-DPO (2025), https://arxiv.org/abs/2510.01167 (code pearls-lab/multiobj-align 5060d1a, from
       notes): there pairs are data; here they are the policy's own.
     """

@@ -11,6 +11,7 @@
   encode   episodes of texts in the tokens of a policy
   viewer   a page for the browser
   triage   signs of trouble, and which episodes deserve a look; loops: of calls
+  attempts answers to one question: success by turn, by vote, and answers given again
   references, attribution, counterfactual
            who made an episode fail, and in which turn
   faults, expert_faults, fault_study

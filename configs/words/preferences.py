@@ -1,7 +1,8 @@
 r"""ToolCalls-v1 in words by preferences between the policy's own episodes, in rounds, or by GRPO.
 
-Multi-turn DPO and KTO: Xiong et al. (2024), https://arxiv.org/abs/2409.02392. "weighted" is
-StepORLM's loss, "rpo" PAPRIKA's, "steve" KTO of judged turns (from "sft_turns").
+Multi-turn DPO and KTO: Xiong et al. (2024), https://arxiv.org/abs/2409.02392. StepORLM's loss, with
+turns called right by the expert ("weighted"), a scorer that learns ("scored") or is fitted once
+("frozen"); "rpo" PAPRIKA's; "steve" KTO of judged turns (from "sft_turns").
 
     python -m launchers.train --config=configs/words/preferences.py:sft --workdir=runs/tools_sft
     python -m launchers.train --config=configs/words/preferences.py:dpo --workdir=runs/tools_dpo \
@@ -17,6 +18,7 @@ from agentrl import losses, rollout
 from agentrl.config import check_variant, env_section, section, term
 from agentrl.methods.labelled import labelled
 from agentrl.methods.pairs import pairs
+from agentrl.methods.step_scorer import step_scorer
 from configs._shared import language
 
 # Losses of pairs with their options, and the options of the pairs.
@@ -24,6 +26,8 @@ OF_PAIRS = {
     "dpo": (losses.dpo, {}, {}),
     "rpo": (losses.rpo, {"alpha": 1.0}, {"rejected": "lower"}),
     "weighted": (losses.weighted_dpo, {}, {"by": "judgement"}),
+    "scored": (losses.weighted_dpo, {}, {"by": "judgement"}),
+    "frozen": (losses.weighted_dpo, {}, {"by": "judgement"}),
 }
 OF_LABELS = {"kto": "success", "steve": "judgement"}
 # A turn is a row: the request, the calls so far, the reply.
@@ -55,8 +59,12 @@ def get_config(variant: str = "dpo") -> ml_collections.ConfigDict:
     if variant in OF_LABELS:
         config.components.labelled = section(labelled, by=OF_LABELS[variant])
         config.objective.preference = term(losses.kto, source="labelled", balanced=True)
-    if variant in ("weighted", "steve"):
+    if variant in ("weighted", "scored", "frozen", "steve"):
         config.rollout.judge = "expert"
+    if variant in ("scored", "frozen"):
+        # The expert is then only compared with.
+        steps = 0 if variant == "frozen" else 8
+        config.components.step_scorer = section(step_scorer, steps=steps)
     if variant in (*OF_PAIRS, *OF_LABELS):
         config.objective.policy.weight = 0.0
         # Rounds of five batches: then the policy is the reference.

@@ -1,5 +1,6 @@
 """Wrappers: an environment around an environment, still a pure function over arrays."""
 
+from envs.wrappers.attempts import Attempts as Attempts
 from envs.wrappers.clock import Clock as Clock
 from envs.wrappers.one_transcript import OneTranscript as OneTranscript
 from envs.wrappers.side_by_side import SideBySide as SideBySide

@@ -254,3 +254,48 @@ def test_a_team_on_one_transcript_plays_as_the_team():
 def test_one_transcript_is_of_a_team_that_speaks_in_turn(base):
     with pytest.raises(ValueError, match="expected a game in turns whose agents are one team"):
         envs.make("envs.wrappers.OneTranscript", base={"name": base})
+
+
+def test_a_question_is_answered_several_times():
+    question = {"name": "DictSum-v1", "turns": 1, "pairs": 2, "span": 2, "limit": 2, "recall": 0}
+    env, params = envs.make("envs.wrappers.Attempts", base=question, attempts=3)
+    start = called(env, "initial")(KEY, params)
+    step, observe = called(env, "step_env"), called(env, "observe")
+    right = int(called(env, "expert")(start, params))
+    first, other = [action for action in range(5) if action != right][:2]
+
+    def walk(actions):
+        state, told = start, []
+        for action in actions:
+            _, state, reward, terminated, info = step(KEY, state, np.int32(action), params)
+            told.append((float(reward), bool(terminated), bool(info["success"])))
+        return state, told
+
+    state, told = walk([first, right, other])
+    assert told == [(0.0, False, False), (1.0, True, True), (0.0, True, True)]
+    # A wrong answer leaves the question as it is, and stays in sight; an illegal one does not.
+    state, told = walk([other, -1])
+    assert told == [(0.0, False, False)] * 2
+    chex.assert_trees_all_equal(state.base, start.base)
+    seen = observe(state, params)
+    np.testing.assert_array_equal(seen[:-5], observe(start, params)[:-5])
+    np.testing.assert_array_equal(seen[-5:], np.arange(5) == other)
+    plain = read(env.base, start.base, params.base)
+    assert read(env, start, params) == plain
+    both, told = walk([other, first, first])
+    assert told == [(0.0, False, False)] * 2 + [(0.0, True, False)]
+    names = [env.action_names[action] for action in (other, first, first)]
+    assert read(env, both, params) == plain + "".join(f"\nnot {name}" for name in names)
+    # Anchors tell the sets of wrong answers apart, and nothing else.
+    for of in ("observation", "state"):
+        anchor = playing.method(env, "fingerprint", of=of)
+        one, two = (anchor(walk(a)[0], params) for a in ([first, other], [other, first]))
+        assert np.array_equal(one, two) and not np.array_equal(one, anchor(start, params))
+    for base, message in (
+        ({"name": "Coin-v1"}, "an environment of one turn"),
+        (question | {"turns": 2, "limit": 4}, "an environment of one turn"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            envs.make("envs.wrappers.Attempts", base=base)
+    with pytest.raises(ValueError, match="attempts=0"):
+        envs.make("envs.wrappers.Attempts", base=question, attempts=0)

@@ -1,4 +1,7 @@
-"""RISE: weights of improved attempts, the best of several answers, a run."""
+"""RISE: weights of improved attempts, the best of several answers, rows in words, a run."""
+
+import math
+import re
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +11,14 @@ import pytest
 from experiments import lake, train_and_resume
 from tiny import talk_config
 
-from agentrl import losses
-from agentrl.config import section, term
+from agentrl import losses, rollout
+from agentrl.config import env_section, section, term
 from agentrl.config.build import build
+from agentrl.evaluation.transcripts import find_turn
+from agentrl.learner.component import Context
 from agentrl.methods.rise import attempt_weight, rise
 from agentrl.methods.teaching import BestOf, Chances, classroom
+from agentrl.policies.codec import decode
 
 
 def attempts(config, **options):
@@ -69,3 +75,50 @@ def test_the_best_of_many_is_better_than_the_first(kind):
 def test_it_learns_resumes_and_is_traced_once(kind, tmp_path):
     _, _, metrics = train_and_resume(config_of(kind), tmp_path)
     assert all(np.isfinite(told["loss/imitation"]) for told in metrics)
+
+
+def sums():
+    """A sum of two numbers with three answers, in words."""
+    config = talk_config(log_every=1, warm_start__updates=0)
+    question = env_section("DictSum-v1", turns=1, pairs=2, span=2, limit=2, recall=0)
+    config.env = env_section("envs.wrappers.Attempts", base=question, attempts=3)
+    config.context = section(rollout.contexts.window, history=0)
+    # An untrained policy hardly ever names a number.
+    config.policy.constrained = True
+    return config
+
+
+def test_in_words_each_attempt_is_a_row_with_a_better_answer():
+    """Rows, rewards and weights of one update's source, read as text."""
+    config = attempts(sums(), samples=12)
+    config.components.witness = section(own_pieces.witness)
+    experiment = build(config)
+    setup = own_pieces.SETUPS.pop()
+    component = rise(setup, episodes=8, samples=12, temperature=0.5)
+
+    @jax.jit
+    def made(params, key):
+        context = Context(setup, (), params, key)
+        streams, rows = component.source.make(context, {})
+        return streams, rows, component.annotate(context, streams, rows)["imitation_weight"].values
+
+    streams, rows, weight = jax.device_get(
+        made(experiment.policy.init(jax.random.key(1)), jax.random.key(2))
+    )
+    codec, right, later = experiment.policy.codec, 0, 0
+    for n, t in np.argwhere(streams.mask):
+        row, read, written = find_turn(rows, n, t)
+        text = decode(codec, rows.tokens[row][read])
+        said = decode(codec, rows.tokens[row][written]).strip()
+        values = dict(re.findall(r"(\w+)=(-?\d+)", text))
+        total = sum(int(values[name]) for name in re.findall(r"\+(\w+)", text))
+        score = float(said == str(total))
+        assert streams.reward[n, t] == score
+        right, later = right + score, later + text.count("not")
+        # What was wrong before stands in the prompt, once per attempt that named a number.
+        assert text.count("not") <= t
+        rewards = [float(x) for x in streams.reward[n][streams.mask[n]]]
+        mean = sum(rewards) / len(rewards)
+        assert math.isclose(weight[n, t], math.exp((score - mean) / 0.5), rel_tol=2e-5)
+    assert not weight[~streams.mask].any()
+    assert later and right > 0.5 * streams.mask.sum()

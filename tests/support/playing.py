@@ -21,6 +21,9 @@ KEY, BATCH = jax.random.key(0), 256
 SIZE = 64  # Room for a reply, more than for any command.
 # Wrappers, each around an environment whose conformance is tested by itself.
 WRAPPED = {
+    "envs.wrappers.Attempts": {
+        "base": {"name": "DictSum-v1", "turns": 1, "pairs": 3, "span": 2, "limit": 2, "recall": 0}
+    },
     "envs.wrappers.Clock": {"base": {"name": "Coin-v1"}},
     "envs.wrappers.SideBySide": {
         "base": {"name": "Coin-v1", "max_steps_in_episode": 60},
