@@ -7,6 +7,9 @@ where success is above 0.6; "none": GRPO. 32 tasks, drawn evenly; tested on all.
     python -m launchers.train --config=configs/words/success_replay.py:sft --workdir=runs/calls_sft
     python -m launchers.train --config=configs/words/success_replay.py:replay \
         --workdir=runs/calls_replay --config.init_from=runs/calls_sft
+
+Five seeds, three minutes each: SFT 0.05, none 0.20, replay 0.18, filtered 0.15, dynamic and dart
+0.22, not told apart (README.md).
 """
 
 import ml_collections
