@@ -1,8 +1,7 @@
 """Tool calls in words where success is rare: stored successes replayed (ARPO-GUI), or DART's parts.
 
-"replay": code dvlab-research/ARPO 7489ae3 (read); "filtered": of tasks that the SFT policy solves,
-too. "dart": https://arxiv.org/abs/2509.23866 (from notes); "dynamic" of its parts fewer attempts
-where success is above 0.6; "none": GRPO. 32 tasks, drawn evenly; tested on all.
+"replay": code dvlab-research/ARPO 7489ae3 (read); "filtered": of tasks that SFT solves, too. "dart":
+https://arxiv.org/abs/2509.23866 (from notes), "dynamic" of it fewer attempts at what is solved.
 
     python -m launchers.train --config=configs/words/success_replay.py:sft --workdir=runs/calls_sft
     python -m launchers.train --config=configs/words/success_replay.py:replay \
