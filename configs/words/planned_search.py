@@ -6,8 +6,8 @@ updates of SFT, which reads the present observation alone; subgoals are what the
     python -m launchers.train --config=configs/words/planned_search.py --workdir=runs/planned
     python -m launchers.evaluate --workdir=runs/planned --episodes=256 --search=nodes=128
 
-A trial, two seeds, of 64 chains solved with 256 replies each: planner 0.96, search 0.47, sampling
-0.07 (README.md); five seeds were not run yet.
+Five seeds, two minutes of training and ten of search on two busy CPU cores: of 256 chains solved
+with 256 replies each: planner 0.91, search 0.29, sampling 0.05 (README.md).
 """
 
 import ml_collections
