@@ -48,8 +48,8 @@ def compact(env: Itinerary) -> View:
         max_command_bytes=max(map(len, env.action_names)),
         rules="Somebody plans a trip and says what is wanted only if asked. Ask, search, and "
         "choose once in each domain: of the options that have all that is wanted the cheapest, "
-        "which is the first in the list. A search may fail; search again. Commands: ask, a domain and "
-        f"{' or '.join(slots)}; search and a domain; choose, a domain and a number. Domains: "
+        "which is the first in the list. A search may fail; search again. Commands: ask, a domain "
+        f"and {' or '.join(slots)}; search and a domain; choose, a domain and a number. Domains: "
         f"{', '.join(names)}.",
     )
 
