@@ -21,7 +21,7 @@ from configs.credit.user_rl import CREDITS
 TRAVELLER = "itinerary_"
 VARIANTS = (
     *("sft", "grpo", "equalized_mean", "equalized_discounted", "return_mean"),
-    *(TRAVELLER + method for method in ("sft", "grpo", "equalized_mean", "return_mean")),
+    *(TRAVELLER + method for method in ("sft", "grpo", "equalized_mean", "equalized_discounted")),
 )
 
 

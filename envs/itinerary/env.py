@@ -75,8 +75,8 @@ class Itinerary(Environment):
 
     Expert: knows what the agent sees. Domain by domain it asks for each slot, searches until the
     options are listed, and chooses the cheapest that fits; always succeeds in domains * (slots + 2)
-    turns and those of failed searches. It loses 0.2 where the user volunteers. Of 4,096 tasks it gets 4.77 on
-    average, random play 1.91 and success in 0.014.
+    turns and those of failed searches. It loses 0.2 where the user volunteers. Return of 4,096
+    tasks: 4.77, random play 1.91 with a success of 0.014.
 
     Source: UserRL's TravelGym (Qian et al., 2025, https://arxiv.org/abs/2509.19736; code read):
     rewards, failing searches, volunteering, one choice per domain, which drops what remains of its
