@@ -30,6 +30,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "HierResearch-v1": ("envs.hier_research.env", "HierResearch"),
     "Household-v1": ("envs.household.env", "Household"),
     "Intention-v1": ("envs.intention.env", "Intention"),
+    "Itinerary-v1": ("envs.itinerary.env", "Itinerary"),
     "Jobs-v1": ("envs.jobs.env", "Jobs"),
     "KeyDoor-v1": ("envs.key_door.env", "KeyDoor"),
     "KuhnPoker-v1": ("envs.kuhn_poker.env", "KuhnPoker"),

@@ -1,0 +1,1 @@
+"""Itinerary: find out what a traveller prefers, search, and choose for each part of a trip."""
