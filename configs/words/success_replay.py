@@ -1,6 +1,6 @@
 """Tool calls in words where success is rare: stored successes replayed (ARPO-GUI), or DART's parts.
 
-"replay": code dvlab-research/ARPO 7489ae3 (read); "filtered": of tasks that SFT solves, too. "dart":
+"replay": code dvlab-research/ARPO 7489ae3 (read); "filtered": of tasks that SFT solves. "dart":
 https://arxiv.org/abs/2509.23866 (from notes), "dynamic" of it fewer attempts at what is solved.
 
     python -m launchers.train --config=configs/words/success_replay.py:sft --workdir=runs/calls_sft

@@ -189,6 +189,20 @@ LONG_TESTS = (
         f"test_component_conformance.py::*?{name}?"
         for name in ("corrections", "dagger", "positives", "verifier")
     ),
+    # Sources that play episodes of their own: of the update's batch they read the parameters alone.
+    *(
+        f"test_component_conformance.py::test_it_reads_nothing_outside_of_the_mask?{name}?"
+        for name in (
+            "agent_r",
+            "early_experience",
+            "eipo",
+            "expert_iteration",
+            "guided",
+            "ipr",
+            "paprika",
+            "reflections",
+        )
+    ),
     # What the expert as a judge, and the same player as a teacher, do in words is kept.
     "players/test_served.py::test_as_a_judge*?talk_config?",
     # Kept: cells that have every pair of a view, a way of acting, a place and a form among them.
@@ -259,8 +273,10 @@ LONG_TESTS = (
             "counts",
             "dagger",
             "discriminator",
+            "early_experience",
             "eipo",
             "ipr",
+            "offline_words",
             "paprika",
             "pvp",
             "q_shaping",
@@ -303,6 +319,14 @@ LONG_TESTS = (
     "run/test_cells.py::test_cell?array-one-python-episodes?",
     "run/test_loop.py::test_one_device_equals_eight?segments?",
     "run/test_loop.py::test_run_directory?segments?",
+    "run/test_loop.py::test_run_directory?matches?",
+    "launchers/test_beside.py::test_drafts_with_their_grades*?arrays?",
+    "launchers/test_one_transcript.py::test_a_run_is_trained*?host?",
+    "rollout/test_one_transcript.py::test_the_same_replies_are_the_same_rows?window?",
+    "trajectories/test_replay_host.py::test_episodes_are_played_again?arrays, at once?",
+    "trajectories/test_trajectories.py::test_offline_updates_from_a_file*?drawn?",
+    "run/test_exported.py::test_the_chat_template*?whole, bytes?",
+    "run/test_exported.py::test_the_chat_template*?a window?",
     "run/test_per_seed.py::test_environments_in_python_have_them_too",
 )
 # Files, and tests of one, that a pattern above has, and that are quick all the same.
