@@ -9,7 +9,7 @@ expert imitated. MAPO: support_mixed, its GRPO: support_outcome; SPA: coin_fitte
     python -m launchers.train --config=$p:calls_dual --workdir=runs/calls_dual \
         --config.init_from=runs/calls_sft
 
-Five seeds, success: calls 0.683 by the outcome, dual 0.641; chain 0.805, gated 0.781, summed 0.198,
+Five seeds, success: calls 0.58 by the outcome, dual 0.66; chain 0.805, gated 0.781, summed 0.198,
 which does not submit; video 0.360, gated 0.277, ungated 0.291 (README.md).
 """
 
