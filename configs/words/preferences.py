@@ -9,8 +9,8 @@ turns called right by the expert ("weighted"), a scorer that learns ("scored") o
         --config.init_from=runs/tools_sft
 
 Five seeds, two busy CPU cores: two minutes each. Success of 512 tasks: SFT 0.26, GRPO 0.85, RPO
-0.78, scored 0.79, frozen 0.76, weighted 0.68, KTO 0.64, DPO 0.62 (a seed 0 each; beta 1: 0.85, 0.78),
-steve 0.87 (README.md).
+0.78, scored 0.79, frozen 0.76, weighted 0.68, KTO 0.64, DPO 0.62 (a seed 0 each; 0.85, 0.78 with
+beta 1), steve 0.87 (README.md).
 """
 
 import ml_collections
