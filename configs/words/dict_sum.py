@@ -9,6 +9,9 @@ LLMs", https://arxiv.org/abs/2509.09677.
     python -m launchers.train --config=configs/words/dict_sum.py:sft --workdir=runs/sums
     python -m launchers.train --config=configs/words/dict_sum.py:prefix --workdir=runs/sums_prefix \
         --config.init_from=runs/sums
+
+Five seeds, two busy CPU cores: 8 minutes, then 4. All of 8 turns right: sft 0.78, index 0.82,
+prefix 0.84, step 0.84, all 0.84; steps right in 32 turns: 0.82, step 0.88 (README.md).
 """
 
 import ml_collections
