@@ -3,8 +3,7 @@
 Sinha et al. (2025), "The illusion of diminishing returns: measuring long horizon execution in
 LLMs", https://arxiv.org/abs/2509.09677.
 
-"sft" imitates right answers; then GRPO on one of four rewards, in its own history: "index",
-"prefix", "step" and "all" are right turns, right so far, right additions, and all right.
+"sft"; then GRPO in its own history: "index" (right turns), "prefix" (right so far), "step", "all".
 
     python -m launchers.train --config=configs/words/dict_sum.py:sft --workdir=runs/sums
     python -m launchers.train --config=configs/words/dict_sum.py:prefix --workdir=runs/sums_prefix \
