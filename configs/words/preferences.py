@@ -1,8 +1,7 @@
 r"""ToolCalls-v1 in words by preferences between the policy's own episodes, in rounds, or by GRPO.
 
-Multi-turn DPO and KTO: Xiong et al. (2024), https://arxiv.org/abs/2409.02392. StepORLM's loss, with
-turns called right by the expert ("weighted"), a scorer that learns ("scored") or is fitted once
-("frozen"); "rpo" PAPRIKA's; "steve" KTO of judged turns (from "sft_turns").
+Multi-turn DPO, KTO: https://arxiv.org/abs/2409.02392. StepORLM's loss, turns called right by the
+expert ("weighted"), a scorer that learns ("scored") or not ("frozen"); "steve": of judged turns.
 
     python -m launchers.train --config=configs/words/preferences.py:sft --workdir=runs/tools_sft
     python -m launchers.train --config=configs/words/preferences.py:dpo --workdir=runs/tools_dpo \
