@@ -7,6 +7,9 @@ the policy in each of its states, weighted by reward; "one": its own answers, re
     python -m launchers.train --config=configs/words/rise.py:sft --workdir=runs/sums_sft
     python -m launchers.train --config=configs/words/rise.py:self --workdir=runs/sums_self \
         --config.init_from=runs/sums_sft
+
+Five seeds, four minutes. Success in five attempts: sft 0.61, self 0.78, distil 0.77, one 0.67,
+grpo 0.66 (README.md).
 """
 
 import ml_collections
