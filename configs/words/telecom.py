@@ -3,9 +3,9 @@
 Barres et al. (2025), tau2-bench, https://arxiv.org/abs/2506.07982; reliability is its pass^k, the
 chance that k calls with the same problem all end well. "hard": a customer who often does not.
 
-    python -m launchers.train --config=configs/words/telecom.py:sft --workdir=runs/desk_sft
-    python -m launchers.train --config=configs/words/telecom.py:grpo --workdir=runs/desk_grpo \
-        --config.init_from=runs/desk_sft
+    python -m launchers.train --config=configs/words/telecom.py:sft --workdir=runs/telecom_sft
+    python -m launchers.train --config=configs/words/telecom.py:grpo --workdir=runs/telecom_grpo \
+        --config.init_from=runs/telecom_sft
 """
 
 import ml_collections
