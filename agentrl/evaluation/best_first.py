@@ -238,7 +238,7 @@ class BestFirst:
 
 
 def _at(x: jax.Array, slot: jax.Array) -> jax.Array:
-    """x[b, slot[b]]."""
+    """Of x [B, M, ...] each search's own slot i32[B]: x[b, slot[b]], [B, ...]."""
     return jax.vmap(lambda row, i: row[i])(x, slot)
 
 

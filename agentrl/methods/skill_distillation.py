@@ -44,7 +44,7 @@ class Copies(NamedTuple):
     every: int
 
     def init(self, start: InitInputs) -> tuple[Any, ...]:
-        """The first value."""
+        """A copy of the parameters that the run's updates begin with; () without copies."""
         return (start.update, start.params) if self.every > 1 else ()
 
     def params(self, value: tuple[Any, ...], params: chex.ArrayTree) -> chex.ArrayTree:

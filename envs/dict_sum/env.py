@@ -112,6 +112,11 @@ class DictSum(Environment):
         return DictSumParams(max_steps_in_episode=self.turns)
 
     @property
+    def tells_answers(self) -> bool:
+        """Whether recalled turns are shown with their answers."""
+        return self.history != "hidden"
+
+    @property
     def action_names(self) -> tuple[str, ...]:
         """The integers from -limit to limit, in that order."""
         return tuple(str(number) for number in range(-self.limit, self.limit + 1))
@@ -198,7 +203,7 @@ class DictSum(Environment):
             return jnp.sum(named, axis=-2, dtype=jnp.float32)
 
         keys, answers, there = self.recalled(state)
-        answers = jnp.where(self.history == "hidden", 0.0, answers / self.limit)
+        answers = answers * self.tells_answers / self.limit
         columns = [counts(keys, there), answers[:, None], there[:, None]]
         earlier = jnp.concatenate([column.astype(jnp.float32) for column in columns], axis=1)
         values = state.values.astype(jnp.float32) / self.span

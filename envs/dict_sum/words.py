@@ -13,6 +13,11 @@ RULES = (
     "A dictionary gives every word a value. Each turn names words: add their values to the sum so "
     "far, which starts at 0, and answer with the new sum alone, for example -3. {shown}"
 )
+# Without the answers of earlier turns, and with them.
+SHOWN = (
+    "Earlier turns are shown without their sums.",
+    "Earlier turns are shown with their sums.",
+)
 
 
 class Words(NamedTuple):
@@ -76,10 +81,9 @@ def _view(env: DictSum, words: Words, names) -> View:
         if env.recall == 0:
             dictionary = jnp.where(state.turn == 0, dictionary, 0)
         keys, answers, there = env.recalled(state)
-        sums = jnp.stack([jnp.full_like(answers, before), number(answers)], axis=1)
-        sums = jnp.concatenate([sums, jnp.full_like(answers, behind)[:, None]], axis=1)
-        told = there & (env.history != "hidden")
-        earlier = jnp.concatenate([turn(keys, there), jnp.where(told[:, None], sums, 0)], axis=1)
+        sums = (jnp.full_like(answers, before), number(answers), jnp.full_like(answers, behind))
+        sums = jnp.where((there & env.tells_answers)[:, None], jnp.stack(sums, axis=1), 0)
+        earlier = jnp.concatenate([turn(keys, there), sums], axis=1)
         # After the last turn: an observation is never empty.
         last = turn(*env.asked(state))
         over = jnp.where(state.turn < env.turns, 0, end)
@@ -91,8 +95,7 @@ def _view(env: DictSum, words: Words, names) -> View:
     of_keys = sum(len(words.key[i > 0]) - 2 for i in range(env.keys))
     of_turn = len("".join(words.turn)) + of_keys + env.keys * max(map(len, names))
     of_answer = len("".join(words.answer)) + longest_sum
-    sums_shown = "without" if env.history == "hidden" else "with"
-    shown = f"Earlier turns are shown {sums_shown} their sums." if env.recall else ""
+    shown = SHOWN[env.tells_answers] if env.recall else ""
     return View(
         lexicon=lexicon,
         describe=describe,

@@ -103,7 +103,7 @@ class Attempts(Wrapper):
         return state.replace(base=base, wrong=wrong, solved=right), reward
 
     def rejected(self, state: AttemptsState, params: AttemptsParams) -> AttemptsState:
-        """The question again."""
+        """An answer that is not understood takes an attempt, and is not among the wrong ones."""
         return state
 
     def is_terminated(self, state: AttemptsState, params: AttemptsParams) -> jax.Array:

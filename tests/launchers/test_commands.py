@@ -17,6 +17,7 @@ import pytest
 import tiny
 from in_process import launch
 from pages import ROOT
+from presets_built import CASES
 
 import envs
 from agentrl.config.build import build
@@ -97,6 +98,18 @@ def prepare(here):
         files.write(here / name, [schema.Episode("0/0/0", task, agents)])
 
 
+def is_built_elsewhere(words):
+    """Whether a training is that of a preset as it is, which tests/config/test_files.py builds."""
+    others = ("--config=", "--workdir=", "--config.seed=", "--config.init_from=")
+    of = [word.removeprefix("--config=") for word in words if word.startswith("--config=")]
+    preset = re.fullmatch(r"configs/(\w+/\w+)\.py:?(.*)", of[0]) if len(of) == 1 else None
+    return (
+        bool(preset)
+        and all(word.startswith(others) for word in words)
+        and (preset[1], preset[2] or None) in CASES
+    )
+
+
 def carry_out(command, built):
     """Trains and submits nothing, and does all that comes before. built: configs so far."""
     words = list(command.words[2:])
@@ -107,9 +120,7 @@ def carry_out(command, built):
         return launch(words, main=False)
     if words[0] == "launchers.sweep" and not any(w.startswith("--configs=") for w in words):
         return launch(words, main=False)  # it looks at a sweep
-    # Presets without other options are built in tests/config/test_files.py.
-    asis = ("--config=configs/", "--workdir=", "--config.seed=", "--config.init_from=")
-    if words[0] == "launchers.train" and all(w.startswith(asis) for w in words[1:]):
+    if words[0] == "launchers.train" and is_built_elsewhere(words[1:]):
         return launch(words, main=False)
     # Builds alike, wherever it goes and whichever seeds it has.
     alike = tuple(w for w in words if not w.startswith(("--workdir=", "--config.seed=")))
