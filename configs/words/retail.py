@@ -24,15 +24,16 @@ def get_config(variant: str = "grpo") -> ml_collections.ConfigDict:
     scored = "database" if variant == "silent" else "all"
     config = language.config_of(
         "sft" if first else "grpo",
-        env_section("Retail-v1", scored=scored),
+        env_section("Retail-v1", scored=scored, max_steps_in_episode=20),
         section(rollout.episodes, num_groups=16, group_size=8),
-        # An observation is the last message.
-        section(rollout.contexts.whole),
+        # An observation is the last message. Calls by the manual have at most 220 tokens.
+        section(rollout.contexts.whole, context_tokens=256),
         warm_updates=300 if first else 0,
         updates=80,
     )
     config.num_seeds = 5
     config.reward = {}
     config.objective.kl.weight = 0.0 if first else 0.001
+    config.learner.update(microbatch=32, lengths=1)
     config.evaluation.update(every=config.updates, episodes=512)
     return config

@@ -370,18 +370,3 @@ def test_calls_pay_what_a_loop_in_plain_python_says(options):
         paid.append(desk.paid(start))
     np.testing.assert_array_equal(paid, rewards[:96])
     assert 0.2 < np.mean(paid) < 0.95
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"users": 1}, "users 1: expected 2 to 6"),
-        ({"orders": 1}, "orders 1: expected 2 to 4"),
-        ({"variants": 5}, "variants 5: expected 2 to 4"),
-        ({"products": 2, "items": 3}, "items 3 of 2 products"),
-        ({"scored": "hash"}, "scored 'hash': expected 'all' or 'database'"),
-    ],
-)
-def test_wrong_options_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        envs.make("Retail-v1", **options)
