@@ -100,6 +100,21 @@ WRONG = [
     ("SearchQA-v1", {"passages": 5}, "passages 5: expected 1 to 4"),
     ("SearchQA-v1", {"objectives": 6, "entities": 20, "distinct": True}, "at most 5, a fourth"),
     ("SearchQA-v1", {"split": "test"}, "split 'test': expected 'seen' or 'unseen'"),
+    (
+        "SearchQA-v1",
+        {"synthesis": "walk"},
+        "synthesis 'walk': expected 'none', 'crawl' or 'harden'",
+    ),
+    (
+        "SearchQA-v1",
+        {"synthesis": "crawl", "distinct": True},
+        "distinct=True with synthesis 'crawl'",
+    ),
+    (
+        "SearchQA-v1",
+        {"synthesis": "harden", "max_hops": 4},
+        "max_hops 4, entities 64 with synthesis",
+    ),
     ("Shop-v1", {"products": 30}, "products 30: expected a multiple of 4 from 4 to 256"),
     ("Shop-v1", {"products": 512}, "products 512"),
     ("Shop-v1", {"options": 3}, "options 3: expected 1"),
