@@ -165,6 +165,12 @@ def loss_of(
     approx_kl, of rows that the policy itself sampled. Losses and metrics (totals and
     weights, f32[2]) of the parts of a minibatch add up to those of the whole. Besides loss/{term}
     there are the metrics that a term's function returns, means over the term's positions.
+
+    Metrics (Policy):
+      approx_kl: KL of the update [nats]; from the policy that collected to the one in training.
+
+    Metrics (Objective and optimizer):
+      loss/{term}: Loss: {term}; a term of the objective, unweighted.
     """
     rows, mask = example.rows, example.rows.loss_mask
     scored = learnt_positions(example, tuple(terms.values())) | mask

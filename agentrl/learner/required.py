@@ -31,14 +31,18 @@ Kind = Literal["arrays", "language"] | None
 def required(
     setup: Setup, component: str, policy: Kind, *members: str, in_graph: Literal[True],
     **needs: Unpack[Needs],
-) -> tuple["Environment", "EnvParams"]: ...  # fmt: skip
+) -> tuple["Environment", "EnvParams"]:  # fmt: skip
+    """Of an environment in the graph."""
+    ...
 
 
 @overload
 def required(
     setup: Setup, component: str, policy: Kind, *members: str, in_graph: bool = ...,
     **needs: Unpack[Needs],
-) -> tuple["Environment | Hosted", chex.ArrayTree]: ...  # fmt: skip
+) -> tuple["Environment | Hosted", chex.ArrayTree]:  # fmt: skip
+    """Of any environment."""
+    ...
 
 
 def required(

@@ -128,7 +128,12 @@ def collect(setup: Setup, phase: Phase, state: TrainState) -> Collected | None:
 def learn(
     setup: Setup, phase: Phase, state: TrainState, collected: Collected | None
 ) -> tuple[TrainState, Metrics]:
-    """(the next state, metrics): one update on the collected batch."""
+    """(the next state, metrics): one update on the collected batch.
+
+    Metrics (Objective and optimizer):
+      rejected_updates: Rejected, not finite [share]; updates with a step that was not finite, which
+        leave the parameters as they were.
+    """
     keys, policy, learner = keys_of(state), setup.policy, phase.learner
     inputs = inputs_of(phase, state)
     for path, value in inputs.numbers.items():

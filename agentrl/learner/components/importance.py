@@ -17,8 +17,11 @@ def importance(setup: Setup, *, cap: float, level: str = "token") -> Component:
     update, at the cost of a forward pass over the rows; terms with scale="importance" are
     multiplied by `losses.truncated_importance_weight` of it over the sampler.
 
-    Metrics: kl/rollout_train over all rows, importance_weight (mean), importance_ess (effective
-    share of the positions, (sum w)^2 / (n sum w^2)).
+    Reports kl/rollout_train (see `update`) over all rows, too.
+
+    Metrics (Objective and optimizer):
+      importance_weight: Importance weight; mean, truncated, of a stale sampler.
+      importance_ess: Effective sample [share]; (sum w)^2 / (n sum w^2) of a stale sampler.
 
     Args:
       cap: largest weight. level: one of `losses.IMPORTANCE_LEVELS`.

@@ -45,7 +45,11 @@ def opponent_pool(
     """Supplies `opponents`, the members that the rollout's slots meet (rollout.opponent="pool").
 
     In cooperative environments a match counts as won that reached its goal. Elsewhere it counts by
-    the sign of its return: 0 is a draw. Metrics: pool_size, pool_age (updates).
+    the sign of its return: 0 is a draw.
+
+    Metrics (Opponents, buffers, tasks):
+      pool_size: Opponent pool [members].
+      pool_age: Age of opponents [updates]; mean over those drawn.
 
     Args:
       capacity: members at most; the first are the parameters that training starts from (after a
