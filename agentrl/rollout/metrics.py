@@ -1,6 +1,6 @@
 """Metrics of the episodes that ended in a collection: sums and weights f32[2] by name."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,10 +10,7 @@ from agentrl.actors.types import select
 from agentrl.rollout.pack import of_agents
 from agentrl.rollout.types import Turn
 from agentrl.streams import Streams
-
-if TYPE_CHECKING:
-    from envs.environment import Environment
-    from envs.hosted import Hosted
+from envs.environment import AnyEnvironment
 
 
 class Ended(NamedTuple):
@@ -113,7 +110,7 @@ def restarted_episodes(turns: Turn, notes: Running) -> Ended:
 
 
 def metrics_of(
-    env: "Environment | Hosted", ended: Ended, streams: Streams, opponent: str = "self"
+    env: AnyEnvironment, ended: Ended, streams: Streams, opponent: str = "self"
 ) -> dict[str, jax.Array]:
     """The metrics that hold for every way of acting.
 

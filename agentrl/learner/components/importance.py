@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from agentrl import losses
-from agentrl.checks import check_range
+from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.passes import log_probs
 from agentrl.streams import PerPosition
@@ -27,11 +27,7 @@ def importance(setup: Setup, *, cap: float, level: str = "token") -> Component:
       cap: largest weight. level: one of `losses.IMPORTANCE_LEVELS`.
     """
     check_range("config.components.importance.cap", cap, 0, above=True)
-    if level not in losses.IMPORTANCE_LEVELS:
-        raise ValueError(
-            f"config.components.importance.level={level!r}: expected one of "
-            f"{', '.join(losses.IMPORTANCE_LEVELS)}"
-        )
+    check_choice("config.components.importance.level", level, losses.IMPORTANCE_LEVELS)
 
     def annotate(context, streams, rows):
         old = log_probs(setup.policy, context.params, rows, setup.microbatch, setup.lengths)
