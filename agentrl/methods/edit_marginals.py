@@ -21,6 +21,9 @@ def edit_marginals(setup: Setup, *, exempt: int = 0) -> Component:
     one round, over arrays and in words, where a reply is one edit. Metrics edits/useless: share of
     the additions that were worth nothing or less; edits/marginal: mean worth of an addition.
 
+    Metrics (Credit):
+      edits/marginal: Worth of an edit [reward]; mean worth of an added agent, left out.
+
     Args:
       exempt: turns at the start that are not judged.
 
