@@ -7,7 +7,7 @@ then "skewed" from its parameters: GRPO that keeps asking.
     python -m launchers.train --config=configs/credit/trading_desk.py:skewed --workdir=runs/skewed \
         --config.init_from=runs/desk
 
-Five seeds, two busy CPU cores: 1 minute each. grpo, rloo, ppo: 1.0 turns, success 0.80; skewed 0.845
+Five seeds, two CPU cores: 1 minute each. grpo, rloo, ppo: 1.0 turns, success 0.80; skewed 0.845
 (four seeds 0.84 to 0.87, one 0.80), README.md.
 """
 
