@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from agentrl.advantages.weighting import kept_by_entropy
 from agentrl.checks import check_range, check_streams
+from agentrl.declarations import assumes
 
 
 def nonzero_turns(mask: jax.Array, advantage: jax.Array) -> jax.Array:
@@ -69,6 +70,7 @@ def high_entropy_turns(
     return kept_by_entropy("high_entropy_turns", mask, group, turn_entropy, quantile, role)
 
 
+@assumes("whole_episodes")
 def arrived_turns(
     mask: jax.Array, duration: jax.Array, *, deadline: float, longest: float = 0.0
 ) -> jax.Array:
