@@ -1,8 +1,8 @@
 """Rewards of turns in words: MatchTIR, Video-MTR, G-RA, MAPO, SPA; SFT, then RL.
 
 The worlds and rewards of tool_calls.py ("calls"; "several": two commands a reply), video.py,
-submission.py ("chain"), support.py and progress.py ("coin") in configs/credit. WORLD_sft: the
-expert imitated. MAPO: support_mixed, its GRPO: support_outcome; SPA: coin_fitted, coin_kept.
+submission.py ("chain") and support.py in configs/credit, and the rewards of progress.py where
+success alone pays ("spa"). WORLD_sft: the expert imitated. MAPO: support_mixed.
 
     p=configs/words/turn_rewards.py
     python -m launchers.train --config=$p:calls_sft --workdir=runs/calls_sft
@@ -16,7 +16,7 @@ which does not submit; video 0.360, gated 0.277, ungated 0.291 (README.md).
 import ml_collections
 
 from agentrl import rollout
-from agentrl.config import check_variant, section
+from agentrl.config import check_variant, env_section, section
 from configs._shared import language
 from configs.credit import progress, submission, support, tool_calls, video
 
@@ -27,7 +27,7 @@ WORLDS = {
     "video": (video, ("outcome", "gated", "ungated"), 300),
     "chain": (submission, ("outcome", "gated", "summed"), 20),
     "support": (support, ("outcome", "mixed", "turn"), 60),
-    "coin": (progress, ("outcome", "fitted", "kept"), 80),
+    "spa": (progress, ("outcome", "spa", "fitted", "kept"), 40),
 }
 VARIANTS = tuple(f"{name}_{arm}" for name, (_, arms, _) in WORLDS.items() for arm in ("sft", *arms))
 
@@ -38,9 +38,13 @@ def get_config(variant: str = "calls_dual") -> ml_collections.ConfigDict:
     module, arms, warm = WORLDS[world]
     first = arm == "sft"
     arrays = module.get_config(arms[0] if first else arm)
+    env = arrays.env
+    if world == "spa":
+        # A coin's way is too long for what SFT teaches in words: 0.005 come to its end.
+        env = env_section("ToolCalls-v1", tools=3, arguments=3, needed=2, limit=5, partial=0.0)
     config = language.config_of(
         "grpo" if arrays.policy.critic == "none" else "ppo",
-        arrays.env,
+        env,
         section(rollout.episodes, num_groups=16, group_size=8),
         section(rollout.contexts.whole),
         warm_updates=warm if first else 0,
@@ -54,5 +58,8 @@ def get_config(variant: str = "calls_dual") -> ml_collections.ConfigDict:
     if not first:
         config.advantage, config.components = arrays.advantage, arrays.components
         config.reward = arrays.reward
+        if world == "spa":
+            # Else episodes at the limit are worth what the critic hopes for, and all come to it.
+            config.advantage.at_limit = "end"
         config.optimizer.learning_rate = 1e-3
     return config
