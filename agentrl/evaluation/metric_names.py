@@ -256,6 +256,8 @@ _TABLE: dict[str, dict[str, tuple[str, str, str]]] = {
         "v_error": ("Loss of V", "", "offline values"),
         "data_return": ("Return of the data", "", "offline values: mean over its episodes"),
         "prediction_error": ("Prediction error", "", "curiosity: of the predictor"),
+        "inverse_loss": ("Loss of the inverse model", "", "E3B: of telling which action it was"),
+        "inverse_accuracy": ("Actions told", "share", "E3B: by the inverse model"),
         "progress_error": ("Progress error", "", "squared error of the predicted returns"),
         "progress_correlation": ("Progress as a reward", "", "its correlation with turns' rewards"),
         "scorer_agreement": (
