@@ -8,7 +8,7 @@ environment states and change nothing else, and `step` resets as gymnax does.
 import dataclasses
 import functools
 import importlib
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,11 @@ from envs.agents import Agents
 from envs.fingerprint import fingerprint
 from envs.text.view import Text, View, command_fragments, packed
 
+if TYPE_CHECKING:
+    from envs.hosted import Hosted
+
+# An environment in the graph or in Python.
+AnyEnvironment: TypeAlias = "Environment | Hosted"
 # What an action is, of environments whose agents look things up (`call_kind`).
 NO_CALL, SEARCH, PAGE = range(3)
 

@@ -53,6 +53,7 @@ _OURS: dict[str, tuple[str, str]] = {
     "Screens-v1": ("envs.screens.env", "Screens"),
     "Relay-v1": ("envs.relay.env", "Relay"),
     "Research-v1": ("envs.research.env", "Research"),
+    "Retail-v1": ("envs.retail.env", "Retail"),
     "SearchQA-v1": ("envs.search_qa.env", "SearchQA"),
     "SharedBank-v1": ("envs.shared_bank.env", "SharedBank"),
     "Shop-v1": ("envs.shop.env", "Shop"),

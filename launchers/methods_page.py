@@ -40,6 +40,7 @@ WANTED = {
 # Parts and metrics of the others, which no config names.
 PARTS = {"anchor_segments", "approx_kl", "approx_kl_terms", "covariances", "discounted_return"}
 PARTS |= {"explained_variance", "twin_targets", "soft_value", "chosen_logits"}
+PARTS |= {"dual_value_loss", "expectile_value_loss"}
 PARTS |= {"categorical_entropy", "categorical_kl", "categorical_log_prob"}
 # Of arrays that are not those of a rollout; what configs name is `hae_by_turn` and its like.
 PARTS |= {"hae", "marft", "mars_released"}

@@ -16,6 +16,7 @@ import pytest
 from component_cases import case_of, permuted, poisoned, where_read
 
 from agentrl.config.bind import bind
+from agentrl.evaluation.metric_names import describe
 from agentrl.learner.component import Context, UpdateResult
 from agentrl.learner.function import options_of
 from agentrl.learner.train_step import annotated, carried, inputs_of
@@ -98,6 +99,15 @@ def test_what_it_says_is_finite(factory):
         for metric in (told[name].measured | told[name].report).values():
             assert metric.shape == (2,) and metric.dtype == jnp.float32
             assert np.isfinite(metric).all()
+
+
+@each_component
+def test_its_docstring_describes_its_metrics(factory):
+    """Those of its own or of another function, see `launchers.metrics_page`."""
+    run, name = played(factory)
+    told = run.told[0][name]
+    names = {*told.measured, *told.report, *(n for own in told.metrics for n in own)}
+    assert not [n for n in names if not describe(n).family]
 
 
 @each_component

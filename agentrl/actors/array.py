@@ -138,9 +138,3 @@ def _anchor(view: View, anchor: str | None, world: World | None) -> jax.Array | 
     if anchor == "observation":
         return jax.vmap(jax.vmap(envs.fingerprint))(view.observation)
     return None
-
-
-def check_anchor(anchor: str) -> None:
-    """ValueError unless the anchor is one that a rollout can take."""
-    if anchor not in ANCHORS:
-        raise ValueError(f"rollout anchor={anchor!r}: expected one of {', '.join(ANCHORS)}")

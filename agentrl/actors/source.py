@@ -4,7 +4,7 @@ Letters as in `agentrl.actors.text_agent`.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
@@ -13,12 +13,10 @@ from agentrl.actors.behaviour import Behaviour
 from agentrl.actors.contexts import Context
 from agentrl.actors.records import ObservationTokens
 from agentrl.actors.types import View
+from agentrl.checks import refuse_where
 from agentrl.policies.generation import Constraint
 from agentrl.policies.language import LanguagePolicy
-
-if TYPE_CHECKING:
-    from envs.environment import Environment
-    from envs.hosted import Hosted
+from envs.environment import AnyEnvironment
 
 
 class Understood(NamedTuple):
@@ -50,19 +48,19 @@ class Source(NamedTuple):
     behaviour: Behaviour | None = None
 
 
-def check_roles(
-    policy: LanguagePolicy, env: "Environment | Hosted", context: Context, roles: int
-) -> None:
+def check_roles(policy: LanguagePolicy, env: AnyEnvironment, context: Context, roles: int) -> None:
     """ValueError where a language policy has adapters for fewer roles than the environment, or a
     context has rows of several turns that other roles would have to read again."""
-    if 1 < policy.config.lora_roles < roles:
-        raise ValueError(
+    refuse_where(
+        (
+            1 < policy.config.lora_roles < roles,
             f"policy lora_roles={policy.config.lora_roles} with {env.name}, which has {roles} "
-            "roles: set it to as many, or to 1 for one adapter for all"
-        )
-    if context.stride > 1 and env.speakers > 1:
-        raise ValueError(
+            "roles: set it to as many, or to 1 for one adapter for all",
+        ),
+        (
+            context.stride > 1 and env.speakers > 1,
             f"context stride={context.stride} with {env.name}, where {env.speakers} roles write "
             "one transcript: each of them would have to read a row of several turns; expected "
-            "stride=1"
-        )
+            "stride=1",
+        ),
+    )

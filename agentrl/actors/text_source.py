@@ -139,19 +139,12 @@ def expert(agent: TextAgent, world: World, *, thoughts: bool = False, noise: flo
     )
 
 
-def remember(
-    agent: TextAgent, world: World, memory: Memory, view: View, action: jax.Array
-) -> Memory:
-    """Memory after a turn in which the acting agents of a view wrote the command of an action,
-    i32[B], as briefly as the grammar allows; nothing is computed by the policy."""
-    return commanded(agent, world, memory, view, action)[1]
-
-
 def commanded(
     agent: TextAgent, world: World, memory: Memory, view: View, action: jax.Array
 ) -> tuple[Decision, Memory]:
-    """The turn after which memory is that of `remember`: (its record and what was understood,
-    memory)."""
+    """The turn in which the acting agents of a view write the command of an action, i32[B], as
+    briefly as the grammar allows: (its record and what was understood, memory). Nothing is computed
+    by the policy."""
     shown = agent.all_lanes(view)
     chosen = jnp.broadcast_to(jnp.maximum(action, 0)[:, None], shown.agent.shape)
 

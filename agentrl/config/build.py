@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -24,15 +24,11 @@ from agentrl.learner.optimizer import check_options
 from agentrl.learner.state import TrainState
 from agentrl.learner.train_step import Phase, make_train, next_batches
 from agentrl.learner.update import Batch
+from agentrl.policies.protocol import EitherPolicy
 from agentrl.policies.scoring import split
 from agentrl.rollout import Rollout, several
 from agentrl.rollout.runner import only_seed
-
-if TYPE_CHECKING:
-    from agentrl.policies.actor_critic import Policy
-    from agentrl.policies.language import LanguagePolicy
-    from envs.environment import Environment
-    from envs.hosted import Hosted
+from envs.environment import AnyEnvironment
 
 Metrics = dict[str, jax.Array]
 
@@ -83,7 +79,7 @@ class Experiment(NamedTuple):
         )
 
     @property
-    def env(self) -> "Environment | Hosted":
+    def env(self) -> AnyEnvironment:
         """The environment of the first of `tasks`; of most configs the only one."""
         return self._first.env
 
@@ -93,7 +89,7 @@ class Experiment(NamedTuple):
         return self._first.env_params
 
     @property
-    def policy(self) -> "Policy | LanguagePolicy":
+    def policy(self) -> EitherPolicy:
         """The policy, as it acts in the first task."""
         return self._first.policy
 

@@ -1,18 +1,16 @@
 """Sections of environments, and the environments that they make."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import chex
 import ml_collections
 
 import envs
+from agentrl.checks import refuse_where
 from agentrl.config.bind import check_keys, path_of
 from envs import registry
-
-if TYPE_CHECKING:
-    from envs.environment import Environment
-    from envs.hosted import Hosted
+from envs.environment import AnyEnvironment
 
 
 def env_section(name: str | type, **values: Any) -> ml_collections.ConfigDict:
@@ -65,7 +63,7 @@ def env_sections(*sections: ml_collections.ConfigDict) -> ml_collections.ConfigD
 
 def environments(
     section: Mapping[str, Any],
-) -> dict[str, tuple["Environment | Hosted", chex.ArrayTree]]:
+) -> dict[str, tuple[AnyEnvironment, chex.ArrayTree]]:
     """The environments of a section by name, (env, params) each; see `env_sections`.
 
     Raises:
@@ -74,13 +72,14 @@ def environments(
     """
     if isinstance(section["name"], str):
         return {section["name"]: envs.make(**_options(section))}
-    if not isinstance(section["name"], tuple | list):
-        raise ValueError(
-            f"config.env.name={section['name']!r}: expected the name of an environment, or several"
-        )
-    names = tuple(section["name"])
-    if not names:
-        raise ValueError("config.env.name is empty: expected one environment or more")
+    names = section["name"]
+    refuse_where(
+        (
+            not isinstance(names, tuple | list),
+            f"config.env.name={names!r}: expected the name of an environment, or several",
+        ),
+        (not names, "config.env.name is empty: expected one environment or more"),
+    )
     check_keys("config.env", section, dict.fromkeys(("name", *names)))
     return {name: envs.make(name, **_options(section[name])) for name in names}
 

@@ -1,13 +1,13 @@
 """The objective, the credit, the optimizer and the update of a config."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import ml_collections
 
 from agentrl import losses
-from agentrl.checks import check_range
+from agentrl.checks import check_choice, check_range, refuse_where
 from agentrl.config.bind import TERM_KEYS, bind, bound, flat, nearest
 from agentrl.config.refused import LENGTHS, refuse
 from agentrl.declarations import is_moving_reward
@@ -24,11 +24,9 @@ from agentrl.learner.optimizer import (
     check_options,
     optimizer,
 )
+from agentrl.policies.protocol import AnyPolicy
 from agentrl.policies.scoring import split
 from agentrl.rollout import Rollout
-
-if TYPE_CHECKING:
-    from agentrl.policies.protocol import AnyPolicy
 
 DURING = ("rl", "warm_start", "both")
 # Carried numbers that an estimator takes and returns a new value of.
@@ -51,11 +49,7 @@ def objective_of(config: ml_collections.ConfigDict) -> dict[str, Term]:
         own = {name: values.get(name, default) for name, default in TERM_KEYS.items()}
         if own["weight"] == 0 and f"{label}.weight" not in varied:
             continue
-        if own["during"] not in DURING:
-            raise ValueError(
-                f"config.{label}.during={own['during']!r}{nearest(own['during'], DURING)}: "
-                f"expected one of {', '.join(DURING)}"
-            )
+        check_choice(f"config.{label}.during", own["during"], DURING)
         final = own["final_weight"]
         if final is not None and not min(own["weight"], final) > 0:
             raise ValueError(
@@ -105,7 +99,7 @@ def recipe_of(config: ml_collections.ConfigDict) -> Recipe:
 
 def learner_of(
     config: ml_collections.ConfigDict,
-    policy: "AnyPolicy",
+    policy: AnyPolicy,
     rollout: Rollout,
     updates: tuple[int, int],
 ) -> Learner:
@@ -144,7 +138,7 @@ def supervised(learner: Learner, updates: int, learning_rate: float) -> Learner:
     )
 
 
-def _entries(config: ml_collections.ConfigDict, policy: "AnyPolicy") -> dict[str, dict[str, Any]]:
+def _entries(config: ml_collections.ConfigDict, policy: AnyPolicy) -> dict[str, dict[str, Any]]:
     """{entry of the trained parameters: options of its own}, as config.optimizers has them."""
     if not config.optimizers:
         return {}
@@ -166,7 +160,7 @@ def _entries(config: ml_collections.ConfigDict, policy: "AnyPolicy") -> dict[str
     }
 
 
-def check_learner(config: ml_collections.ConfigDict, policy: "AnyPolicy", rollout: Rollout) -> None:
+def check_learner(config: ml_collections.ConfigDict, policy: AnyPolicy, rollout: Rollout) -> None:
     """ValueError for options of the update that cannot be as they say."""
     given, roles = config.learner, rollout.roles
     for name, known in (
@@ -174,21 +168,19 @@ def check_learner(config: ml_collections.ConfigDict, policy: "AnyPolicy", rollou
         ("normalize_advantage", NORMALIZATIONS),
         ("over_max_kl", OVER_MAX_KL),
     ):
-        if given[name] not in known:
-            raise ValueError(
-                f"config.learner.{name}={given[name]!r}{nearest(given[name], known)}: "
-                f"expected one of {', '.join(known)}"
-            )
-    if given.normalize_advantage == "role" and roles == 1:
-        raise ValueError(
+        check_choice(f"config.learner.{name}", given[name], known)
+    refuse_where(
+        (
+            given.normalize_advantage == "role" and roles == 1,
             "config.learner.normalize_advantage='role' tells roles apart, of which this rollout "
-            "has one: use 'batch'"
-        )
-    if given.max_kl is None and given.over_max_kl != "stop":
-        raise ValueError(
+            "has one: use 'batch'",
+        ),
+        (
+            given.max_kl is None and given.over_max_kl != "stop",
             f"config.learner.over_max_kl={given.over_max_kl!r} does nothing without a bound: set "
-            "config.learner.max_kl"
-        )
+            "config.learner.max_kl",
+        ),
+    )
     if given.max_kl is not None:
         check_range("config.learner.max_kl", given.max_kl, 0, above=True)
     for name in ("epochs", "minibatches", "lengths"):

@@ -19,15 +19,13 @@ from agentrl.players.scripted import opponent_named
 from agentrl.policies import LANGUAGE_POLICIES
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.by_role import Network, by_role
-from agentrl.policies.protocol import KINDS
+from agentrl.policies.protocol import KINDS, EitherPolicy
 from agentrl.rollout import Rollout, processes, starts
 from agentrl.rollout.seating import check_side, first_of_teams
+from envs.environment import AnyEnvironment
 
 if TYPE_CHECKING:
     from agentrl.actors.contexts import Context
-    from agentrl.policies.language import LanguagePolicy
-    from envs.environment import Environment
-    from envs.hosted import Hosted
 
 
 class Task(NamedTuple):
@@ -36,18 +34,18 @@ class Task(NamedTuple):
     evaluate: (params, task keys [E], key, greedy bool) -> Outcomes.
     """
 
-    env: "Environment | Hosted"
+    env: AnyEnvironment
     env_params: chex.ArrayTree
-    policy: "Policy | LanguagePolicy"
+    policy: EitherPolicy
     rollout: Rollout
     evaluate: Callable[..., play.Outcomes]
 
 
 def make_task(
     config: ml_collections.ConfigDict,
-    policy: "Policy | LanguagePolicy",
+    policy: EitherPolicy,
     name: str,
-    env: "Environment | Hosted",
+    env: AnyEnvironment,
     env_params: chex.ArrayTree,
 ) -> Task:
     """Binds the policy and the rollout of a config to an environment.
@@ -101,7 +99,7 @@ def _sampler_of(config: ml_collections.ConfigDict, taken: bool) -> starts.Sample
 
 def _policy_by_role(
     config: ml_collections.ConfigDict,
-    made: Mapping[str, tuple["Environment | Hosted", chex.ArrayTree]],
+    made: Mapping[str, tuple[AnyEnvironment, chex.ArrayTree]],
 ) -> Policy:
     """A network per role, from `roles_section`."""
     ((env, _),) = made.values()
@@ -137,7 +135,7 @@ def _kind_of(function: Callable) -> str:
     return "language" if first == "view" else "arrays"
 
 
-def _made(label: str, one: Function, kind: str, *given: Any) -> "Policy | LanguagePolicy":
+def _made(label: str, one: Function, kind: str, *given: Any) -> EitherPolicy:
     """The policy of a section, from what is given by position.
 
     Raises:
@@ -168,8 +166,8 @@ def _made(label: str, one: Function, kind: str, *given: Any) -> "Policy | Langua
 
 def make_policy(
     config: ml_collections.ConfigDict,
-    made: Mapping[str, tuple["Environment | Hosted", chex.ArrayTree]],
-) -> "Policy | LanguagePolicy":
+    made: Mapping[str, tuple[AnyEnvironment, chex.ArrayTree]],
+) -> EitherPolicy:
     """The policy of the first environment, with the words of all."""
     if "roles" in config.policy:
         return _policy_by_role(config, made)
@@ -199,7 +197,7 @@ def make_policy(
 
 def evaluation_of(
     config: ml_collections.ConfigDict,
-    env: "Environment | Hosted",
+    env: AnyEnvironment,
     env_params: chex.ArrayTree,
     rollout: Rollout,
 ) -> tuple[Actor | None, str | None]:
@@ -225,9 +223,9 @@ def evaluation_of(
 
 
 def _make_evaluate(
-    policy: "Policy | LanguagePolicy",
+    policy: EitherPolicy,
     rollout: Rollout,
-    env: "Environment | Hosted",
+    env: AnyEnvironment,
     env_params: chex.ArrayTree,
     config: ml_collections.ConfigDict,
 ) -> Callable[..., play.Outcomes]:

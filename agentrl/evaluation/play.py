@@ -1,7 +1,7 @@
 """Whole episodes on a fixed set of tasks, with any actor."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +14,8 @@ from agentrl.rollout.results import play_results
 from agentrl.rollout.seating import first_of_teams, seat_side, seat_teams
 from agentrl.rollout.starts import task_keys as task_keys
 from agentrl.streams import Streams
-from envs.environment import Environment, EnvParams
+from envs.environment import AnyEnvironment, Environment, EnvParams
 from envs.vector import World
-
-if TYPE_CHECKING:
-    from envs.hosted import Hosted
 
 
 class Outcomes(NamedTuple):
@@ -77,7 +74,7 @@ def of_streams(streams: Streams, firsts: Sequence[int], agents: int) -> Outcomes
     )
 
 
-def opponent_of(env: "Environment | Hosted") -> Actor | None:
+def opponent_of(env: AnyEnvironment) -> Actor | None:
     """Random legal play, the opponent in evaluation.
 
     None for cooperative games, and for environments in Python, which have no random play.

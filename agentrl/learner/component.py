@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import chex
 import jax
 
+from agentrl.policies.protocol import EitherPolicy
 from agentrl.rollout.types import Rollout
 from agentrl.streams import Note, PerTurn, Rows, Shared, Streams
+from envs.environment import AnyEnvironment
 
 if TYPE_CHECKING:
     from agentrl.actors import contexts
     from agentrl.learner.credit import Credit
     from agentrl.learner.state import TrainState
-    from agentrl.policies.actor_critic import Policy
-    from agentrl.policies.language import LanguagePolicy
-    from envs.environment import Environment
-    from envs.hosted import Hosted
 
 Metrics = Mapping[str, jax.Array]  # totals and weights, f32[2] each
 
@@ -36,8 +34,8 @@ class Setup(NamedTuple):
     read. context: of a language policy.
     """
 
-    envs: Mapping[str, tuple["Environment | Hosted", chex.ArrayTree]]
-    policy: "Policy | LanguagePolicy"
+    envs: Mapping[str, tuple[AnyEnvironment, chex.ArrayTree]]
+    policy: EitherPolicy
     rollout: Rollout
     seed: int
     num_seeds: int

@@ -173,6 +173,16 @@ def group_metrics(streams: Streams) -> dict[str, jax.Array]:
     stands still is RAGEN's sign of an echo trap).
     anchor_group_size: mean size of a turn's anchor group; frac_singleton_anchor: share of the turns
     in groups of one; anchor_size/*: share of the turns in groups of that size.
+
+    Metrics (Credit):
+      group_return_std: Spread within groups; mean standard deviation of a group's returns; its fall
+        is RAGEN's sign of an echo trap.
+      frac_zero_std_groups: Groups without spread [share]; streams in groups whose returns are all
+        equal; without signal to estimators that compare within groups.
+      anchor_group_size: Anchor group [turns]; mean number of turns in the anchor group of a turn.
+      frac_singleton_anchor: Turns alone [share]; turns that are alone in their anchor group, which
+        GiGPO cannot compare.
+      anchor_size/{size}: Anchor groups of {size} [share]; turns by the size of their anchor group.
     """
     group, role = streams.group, streams.role
     if group is None:

@@ -12,7 +12,7 @@ own: the positions that it is averaged over.
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -24,10 +24,8 @@ from agentrl.declarations import over_of, unit_of
 from agentrl.learner.function import Function
 from agentrl.learner.totals import sums
 from agentrl.losses.aggregation import Aggregation
+from agentrl.policies.protocol import AnyPolicy
 from agentrl.streams import Rows, fields_of
-
-if TYPE_CHECKING:
-    from agentrl.policies.protocol import AnyPolicy
 
 # The positions that a policy produced and is trained on.
 POSITIONS = "loss_mask"
@@ -150,7 +148,7 @@ def with_weights(
 
 
 def loss_of(
-    policy: "AnyPolicy",
+    policy: AnyPolicy,
     terms: Mapping[str, Term],
     params: chex.ArrayTree,
     example: Example,
@@ -165,6 +163,12 @@ def loss_of(
     approx_kl, of rows that the policy itself sampled. Losses and metrics (totals and
     weights, f32[2]) of the parts of a minibatch add up to those of the whole. Besides loss/{term}
     there are the metrics that a term's function returns, means over the term's positions.
+
+    Metrics (Policy):
+      approx_kl: KL of the update [nats]; from the policy that collected to the one in training.
+
+    Metrics (Objective and optimizer):
+      loss/{term}: Loss: {term}; a term of the objective, unweighted.
     """
     rows, mask = example.rows, example.rows.loss_mask
     scored = learnt_positions(example, tuple(terms.values())) | mask

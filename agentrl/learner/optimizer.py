@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from agentrl.checks import check_range
+from agentrl.checks import check_choice, check_range
 
 if TYPE_CHECKING:
     from agentrl.losses.aggregation import Aggregation
@@ -39,10 +39,7 @@ def optimizer(
     the others: entries of the parameters (config.optimizers) of which one is "even" and another one
     "odd" learn by turns, and the one that does not learn stays exactly as it is.
     """
-    if schedule not in SCHEDULES:
-        raise ValueError(
-            f"config.optimizer.schedule={schedule!r}: expected one of {', '.join(SCHEDULES)}"
-        )
+    check_choice("config.optimizer.schedule", schedule, SCHEDULES)
     rate: float | optax.Schedule = learning_rate
     if schedule == "linear":
         rate = optax.linear_schedule(learning_rate, 0.0, total_steps)

@@ -2,17 +2,15 @@
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
 
 from agentrl.devices.placement import along_data
+from agentrl.policies.protocol import AnyPolicy
 from agentrl.streams import Rows, length_up_to
-
-if TYPE_CHECKING:
-    from agentrl.policies.protocol import AnyPolicy
 
 # The shortest compiled length and the ratio of two neighbouring ones, unless more of them are
 # asked for: a pass over rows that are as long as half the compiled length wastes half of it.
@@ -121,7 +119,7 @@ def gradients(
 
 
 def log_probs(
-    policy: "AnyPolicy",
+    policy: AnyPolicy,
     params: chex.ArrayTree,
     rows: Rows,
     microbatch: int | None,

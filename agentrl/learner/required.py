@@ -1,15 +1,12 @@
 """What a component requires of a run: one check, whose error says what is missing."""
 
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
+from typing import Literal, TypedDict, Unpack, overload
 
 import chex
 
 from agentrl.learner.component import Setup
 from agentrl.policies.protocol import KINDS
-
-if TYPE_CHECKING:
-    from envs.environment import Environment, EnvParams
-    from envs.hosted import Hosted
+from envs.environment import AnyEnvironment, Environment, EnvParams
 
 
 class Needs(TypedDict, total=False):
@@ -31,14 +28,18 @@ Kind = Literal["arrays", "language"] | None
 def required(
     setup: Setup, component: str, policy: Kind, *members: str, in_graph: Literal[True],
     **needs: Unpack[Needs],
-) -> tuple["Environment", "EnvParams"]: ...  # fmt: skip
+) -> tuple[Environment, EnvParams]:  # fmt: skip
+    """Of an environment in the graph."""
+    ...
 
 
 @overload
 def required(
     setup: Setup, component: str, policy: Kind, *members: str, in_graph: bool = ...,
     **needs: Unpack[Needs],
-) -> tuple["Environment | Hosted", chex.ArrayTree]: ...  # fmt: skip
+) -> tuple[AnyEnvironment, chex.ArrayTree]:  # fmt: skip
+    """Of any environment."""
+    ...
 
 
 def required(
@@ -54,7 +55,7 @@ def required(
     without_memory: bool = False,
     critic: bool = False,
     whole_episodes: bool = False,
-) -> tuple["Environment | Hosted", chex.ArrayTree]:
+) -> tuple[AnyEnvironment, chex.ArrayTree]:
     """The (first) environment of a run that a component can learn in, and its params.
 
     Args:

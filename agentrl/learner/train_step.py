@@ -128,7 +128,12 @@ def collect(setup: Setup, phase: Phase, state: TrainState) -> Collected | None:
 def learn(
     setup: Setup, phase: Phase, state: TrainState, collected: Collected | None
 ) -> tuple[TrainState, Metrics]:
-    """(the next state, metrics): one update on the collected batch."""
+    """(the next state, metrics): one update on the collected batch.
+
+    Metrics (Objective and optimizer):
+      rejected_updates: Rejected, not finite [share]; updates with a step that was not finite, which
+        leave the parameters as they were.
+    """
     keys, policy, learner = keys_of(state), setup.policy, phase.learner
     inputs = inputs_of(phase, state)
     for path, value in inputs.numbers.items():
@@ -274,28 +279,24 @@ def make_train(setup: Setup, phase: Phase) -> Train:
     To be compiled as a whole; for an environment in Python it is a function in Python that runs
     programs.
     """
-    traced = setup.rollout.runner.of_phase(phase.collects).traced
-    return (_InGraph if traced else _OnHost)(setup, phase).train
+    if setup.rollout.runner.of_phase(phase.collects).traced:
+        return functools.partial(_train_in_graph, setup, phase)
+    return _OnHost(setup, phase).train
 
 
-class _InGraph(NamedTuple):
+def _train_in_graph(setup: Setup, phase: Phase, state: TrainState) -> tuple[TrainState, Metrics]:
     """`log_every` updates in one program."""
 
-    setup: Setup
-    phase: Phase
-
-    def one_update(self, state: TrainState, _: None) -> tuple[TrainState, Totals]:
-        setup, phase = self.setup, self.phase
+    def one_update(state: TrainState, _: None) -> tuple[TrainState, Totals]:
         state, metrics = learn(setup, phase, state, collect(setup, phase, state))
         return state, totals(metrics)
 
-    def train(self, state: TrainState) -> tuple[TrainState, Metrics]:
-        state, per_update = jax.lax.scan(self.one_update, state, length=self.setup.log_every)
-        metrics = summed(per_update, (0,))
-        for component in self.phase.components.values():
-            if component.report is not None:
-                metrics |= component.report(state.params)
-        return state, metrics
+    state, per_update = jax.lax.scan(one_update, state, length=setup.log_every)
+    metrics = summed(per_update, (0,))
+    for component in phase.components.values():
+        if component.report is not None:
+            metrics |= component.report(state.params)
+    return state, metrics
 
 
 class _OnHost:

@@ -83,6 +83,20 @@ def update(
     neither: an optimizer's momentum would move them (metric empty_steps). Neither does a step above
     the bound `max_kl`, nor one after it.
 
+    Metrics (Policy):
+      kl/rollout_train: KL, sampler to learner [nats]; before the first step; 0 without staleness,
+        up to rounding.
+
+    Metrics (Objective and optimizer):
+      weight/{term}: Weight: {term}; of a term that follows a schedule.
+      grad_norm: Gradient norm; before clipping.
+      update_norm: Update norm; of the change of the parameters.
+      trained_tokens: Tokens learnt from [per update]; over all its steps.
+      stopped_steps: Steps not taken [share]; above config.learner.max_kl, or after such a step.
+      kl_rejected: Rejected by KL [share]; updates, with over_max_kl="reject".
+      empty_steps: Empty steps [share]; optimizer steps without anything to learn from (no rows, or
+        advantages of zero).
+
     Args:
       batches: by source.
       progress: f32[] in [0, 1), the share of the phase's updates that are done.
@@ -319,7 +333,19 @@ def normalized(
 
 def advantage_metrics(credit: Credit, streams: Streams, rows: Rows) -> dict[str, jax.Array]:
     """adv/mean, adv/std and, with a critic, explained_variance, over trained turns; turns_kept, the
-    share of turns that filters leave, where they choose turns."""
+    share of turns that filters leave, where they choose turns.
+
+    Metrics (Policy):
+      turns_kept: Turns kept [share]; turns that filters of turns leave to learn from.
+
+    Metrics (Credit):
+      adv/mean: Advantage, mean; over trained turns.
+      adv/std: Advantage, deviation; over trained turns.
+
+    Metrics (Critic and models):
+      explained_variance: Explained variance; of the critic's targets; 1 is perfect, 0 no better
+        than their mean.
+    """
     where = trained(credit, streams, rows)
     count = jnp.sum(where, dtype=jnp.float32)
     advantage = jnp.where(where, credit.advantage.values, 0.0)

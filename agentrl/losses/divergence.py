@@ -41,6 +41,9 @@ def kl(
 
     The metric `kl_ref` is the mean of this per position, whatever the loss is aggregated by.
 
+    Metrics (Policy):
+      kl_ref: KL to the reference [nats]; per token or action.
+
     Args:
       logp: [R, L], log-probability under the policy.
       reference_logp: [R, L], log-probability under the reference; no gradient.

@@ -25,6 +25,9 @@ def listening_loss(
     labelled, whatever the agent answered. `aggregate(l, mask, "token_mean")` is the mean
     over questions.
 
+    Metrics (Policy):
+      belief_accuracy: Right beliefs [share]; of listeners in social deduction.
+
     Args:
       answer_logits: f32[R, L, V], of the position where the answer is given.
       answer: i32[R, L], the true answer's token.

@@ -32,6 +32,9 @@ def reinforce(logp: jax.Array, advantage: jax.Array, mask: jax.Array | None = No
 def negative_entropy(entropy: jax.Array, mask: jax.Array | None = None) -> WithMetrics:
     """The entropy bonus as a loss, -H; its weight is the entropy coefficient.
 
+    Metrics (Policy):
+      entropy: Entropy [nats]; of the policy at the update, per token or action.
+
     Args:
       entropy: [R, L], of the policy's distribution, in nats.
       mask: bool[R, L], positions to read; None for all.
@@ -63,6 +66,10 @@ def clipped_surrogate(
     The gradient to logp is -A rho inside the bounds and exactly 0 outside them (A >= 0: rho > 1 +
     clip_high; A < 0: rho < 1 - clip_low or rho > c). A ratio on a bound is inside; max and min
     written as such would halve the gradient there.
+
+    Metrics (Policy):
+      clip_fraction: Clipped [share]; trained positions at which the ratio, and so the loss, is
+        clipped.
 
     Args:
       logp: [R, L], log-probability under the policy.

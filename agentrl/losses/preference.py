@@ -209,6 +209,9 @@ def kto(
     KL(pi || reference) by replies that belong to other prompts. It is of the policy under training
     and of the rows at hand, and has no gradient.
 
+    Metrics (Opponents, buffers, tasks):
+      kto_baseline: KTO's reference point [nats]; log-ratio of mismatched rows.
+
     Args:
       logp, reference_logp: [R, L] with R even. Row 2 i is what was sampled; row 2 i + 1, its
         mismatched row, the same prompt with the reply of another one.

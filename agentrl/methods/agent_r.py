@@ -142,8 +142,9 @@ def agent_r(
     the bad one stands after the error, if it ever did: all that is read is true, but for the time
     that is left.
 
-    Metrics: agent_r/pairs, share of the pairs of a good and a bad episode that can be spliced;
-    agent_r/cut, mean turn of the cut.
+    Metrics (Opponents, buffers, tasks):
+      agent_r/pairs: Failures that can be spliced [share]; of the pairs of a good and a bad episode.
+      agent_r/cut: Turn of a cut [turns]; mean last turn that is of the failure.
 
     Args:
       per_group: P, drawn from each group's pairs without replacement, from 1 to E * E.

@@ -12,9 +12,12 @@ from agentrl.streams import PerTurn
 def alignment(setup: Setup, *, target: int) -> Component:
     """Supplies `copies` f32[N, T] for reweighting `as_often`: see `agentrl.advantages.aligned`.
 
-    For games with a planner that calls others, such as Research-v1. Metrics: alignment/dropped,
-    share of sub-agents' trajectories that do not count; alignment/repeated, the share of those that
-    count which are repetitions.
+    For games with a planner that calls others, such as Research-v1.
+
+    Metrics (Episodes):
+      alignment/dropped: Sub-trajectories dropped [share]; sub-agents' trajectories that do not
+        count.
+      alignment/repeated: Sub-trajectories repeated [share]; repetitions, of those that count.
 
     Args:
       target: sub-agents' trajectories per group, at least 1.

@@ -211,6 +211,9 @@ def archer(
 
     Metric critic_error, the mean of the update's losses.
 
+    Metrics (Critic and models):
+      critic_error: Critic's error; mean loss of a component's critics.
+
     Args:
       hidden: width of the critics' two layers; in words also of the transformer, a multiple of 4.
       layers: of the transformer in words; over arrays there is none.

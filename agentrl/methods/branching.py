@@ -129,9 +129,11 @@ def branching(
     of its own; -1 for episodes from the start. Metrics of text, such as `tokens`, count turns that
     were copied once, `env_steps` counts them in each episode.
 
-    Metrics: branch_rate, the share of branches among the episodes; branch_turn, the mean of their
-    first own turns; shared_turn_rate, the share of turns that were copied; branch_budget, with
-    sharpness, branches that a group may have.
+    Metrics (Opponents, buffers, tasks):
+      branch_rate: Branches [share]; of the episodes.
+      branch_budget: Budget of branches [episodes]; of a group, by entropies (AEPO).
+      branch_turn: Turn of a branch [turns]; mean of their first own turns.
+      shared_turn_rate: Copied turns [share]; that a branch shares with its parent.
 
     Args:
       num_groups, group_size, anchor, sampler: as for `agentrl.rollout.episodes`.

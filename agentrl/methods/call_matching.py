@@ -29,6 +29,10 @@ def call_matching(
 
     Metric calls/matched: mean reward of a call.
 
+    Metrics (Credit):
+      calls/matched: Matched calls; mean reward of a tool call that is compared with the
+        reference's.
+
     Args:
       assignment, unmatched: see `agentrl.rewards.matched_calls`.
 

@@ -92,8 +92,13 @@ def counterfactual(
     Reward terms over it: `rewards.executor_gain` (EAGLET), `rewards.answer_gain`
     (AI-SearchPlanner), `rewards.difference`; filter `advantages.helps_all`.
 
-    Metrics: runs/{e}/{replacement}, return of the policy's run with partner e less that of the
-    replacement's; success/{e} and success/{e}/{replacement}.
+    Metrics (Episodes):
+      runs/{partner}/{replacement}: Return with partner {partner}, less {replacement};
+        counterfactual runs: the policy's return less that of the player in its place.
+      success/{partner}: Success with partner {partner} [share]; counterfactual runs: of the
+        policy's episodes with that partner.
+      success/{partner}/{replacement}: Success with partner {partner}, of {replacement} [share];
+        counterfactual runs: with another player in the policy's place.
 
     Args:
       num_groups, group_size, anchor, mask_illegal, sampler: as for `agentrl.rollout.episodes`.

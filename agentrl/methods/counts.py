@@ -42,7 +42,10 @@ def visit_counts(
     together, by its anchor: over arrays and in words alike. The last turn of an episode has 0, as
     no turn is acted from its final state.
 
-    Metrics: novelty, mean per turn; places, how many have been met, at most `buckets`.
+    Reports novelty (see `curiosity`), too.
+
+    Metrics (Credit):
+      places: Places met [places]; so far, at most `buckets`.
 
     Args:
       buckets: places that are told apart; others share one. A count takes four bytes.

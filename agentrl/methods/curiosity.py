@@ -148,7 +148,11 @@ def curiosity(
     divided by the standard deviation of all such products so far. The last turn of an episode has
     0: no turn is acted from its final state.
 
-    Metrics: novelty (mean per turn, before the division), prediction_error.
+    Metrics (Credit):
+      novelty: Novelty; intrinsic reward, mean per turn, before it is scaled.
+
+    Metrics (Critic and models):
+      prediction_error: Prediction error; curiosity: of the predictor.
 
     Args:
       hidden, features: widths of both networks. learning_rate, steps: Adam steps per update on all

@@ -132,8 +132,11 @@ def curriculum(
     Success of a group is the mean over its streams; of a task drawn several times, over its groups.
     The running mean keeps `decay` of what it was, and begins at the first value.
 
-    Metrics: curriculum/success, the mean over tasks that were drawn; curriculum/seen, the share of
-    the tasks that were; curriculum/effective_tasks, exp of the entropy of the distribution.
+    Metrics (Opponents, buffers, tasks):
+      curriculum/success: Success of drawn tasks [share]; mean over tasks.
+      curriculum/seen: Tasks seen [share]; drawn at least once.
+      curriculum/effective_tasks: Effective number of tasks [tasks]; exp of the entropy of the
+        distribution.
 
     Args:
       tasks: how many there are.

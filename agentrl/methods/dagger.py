@@ -140,8 +140,12 @@ def dagger(
     first round is of the teacher's episodes and all others of the policy's. With decay=1 it is
     behaviour cloning.
 
-    Metrics: dagger/success_rate and dagger/agreement, see `lesson_metrics`; dagger/labels, asked
-    for so far; dagger/rows, that can be drawn.
+    Metrics (Opponents, buffers, tasks):
+      dagger/success_rate: Success of labelled episodes [share].
+      dagger/agreement: Agreement with the teacher [share]; of the policy's own turns in which it
+        does what the teacher would.
+      dagger/labels: Labels [turns]; that the teacher has been asked for so far.
+      dagger/rows: Labelled rows [rows]; that can be drawn.
 
     Args:
       episodes: per round. size: M, places for rows, of which the oldest go first.

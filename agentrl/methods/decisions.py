@@ -47,6 +47,9 @@ def decisions(setup: Setup) -> Component:
 
     Metric keep_rate: turns that keep.
 
+    Metrics (Episodes):
+      keep_rate: Kept subgoals [share]; turns that keep the subgoal.
+
     Raises:
       ValueError: a policy over arrays, commands without the tags, segments of episodes, or a
         context with summaries, which are written before the reply and decide none of the three.

@@ -216,12 +216,17 @@ def discriminator(
     With one task this is AIRL with a known reward, or GAIL. With shared=False there is a c per
     task; in a new task it is their mean.
 
-    Metrics: discriminator_error, the loss before the update's first step; imitation, mean c per
-    turn; imitation_correlation, of c with the environment's true common-sense reward over the
-    turns of the batch; common_reward, the sum of the true one per episode; transfer/success and
-    transfer/common, of the best walk in held-out tasks for the task's reward and min(c, 0)
-    (`env.transfer`): what an agent that starts anew could learn from c. What pays can be collected
-    for ever, and c is known up to a constant only; so what is above 0 is left out there.
+    The transfer is `env.transfer` for the task's reward and min(c, 0): what an agent that starts
+    anew could learn from c. What pays can be collected for ever, and c is known up to a constant
+    only; so what is above 0 is left out there.
+
+    Metrics (Critic and models):
+      discriminator_error: Discriminator's loss [nats]; before the update's first step.
+      imitation: Learnt reward; mean c per turn.
+      imitation_correlation: Learnt and true reward; their correlation over the batch's turns.
+      common_reward: True common reward; per episode, paid or not.
+      transfer/{result}: Held-out tasks: {result}; of the best walk for the task's and the learnt
+        reward, where result is success or common.
 
     Args:
       form: of the logit. shared: one c for all tasks.

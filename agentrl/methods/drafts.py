@@ -312,6 +312,12 @@ def drafts(
     nobody gave is a target of the policy. The twin of a wrong draft does have the gold answer, for
     the reward model alone.
 
+    Metrics (Opponents, buffers, tasks):
+      drafts/reward_auc: Reward model's AUC [share]; right drafts above wrong ones.
+      drafts/peer_auc: Peers' AUC [share]; right drafts above wrong ones, by mean grade.
+      drafts/reward_loss: Reward model's loss [nats]; cross-entropy, before its steps.
+      drafts/{which}: Right drafts: {which} [share]; valid: well-formed ones.
+
     Args:
       learning_rate: above 0. steps: at least 1.
       flipped: with twins.

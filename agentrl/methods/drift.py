@@ -25,6 +25,10 @@ def drift(
     config.context.inject with inject_every reminds the policy that acts. Later turns are those of
     episodes that got so far.
 
+    Metrics (Policy):
+      drift/turn_{k}: Drift, turn {k} [nats]; KL to the policy reminded of its task, per token of
+        the k-th turn.
+
     Args:
       reminder: text, or a function (state, agent, params) -> fragments of the environment's
         lexicon, of the state that the episode started from.

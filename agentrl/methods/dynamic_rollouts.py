@@ -99,7 +99,9 @@ def dynamic_rollouts(
     portions that are given out: attempts are rounded up to whole ones. The last task may get fewer
     than its own.
 
-    Metrics: rollouts/tasks, tasks per update; rollouts/success, mean running success of those seen.
+    Metrics (Opponents, buffers, tasks):
+      rollouts/tasks: Tasks of an update [tasks].
+      rollouts/success: Running success [share]; mean over the tasks seen.
 
     Args:
       tasks: how many there are; see `agentrl.methods.curriculum.tasks_by_number`.

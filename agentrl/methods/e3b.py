@@ -192,8 +192,11 @@ def e3b(
     any order, and the action is the first command of the reply; a reply without one is not learnt
     from.
 
-    Metrics: novelty, mean per turn before the division; inverse_loss and inverse_accuracy, before
-    the update's steps; places, with across="counts", as of `visit_counts`.
+    Reports novelty (see `curiosity`) and, with across="counts", places (see `visit_counts`), too.
+
+    Metrics (Critic and models):
+      inverse_loss: Loss of the inverse model; E3B: of telling which action it was.
+      inverse_accuracy: Actions told [share]; E3B: by the inverse model.
 
     Args:
       across: "none", the episodic bonus alone; "counts", times the global one.

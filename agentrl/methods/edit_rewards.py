@@ -26,6 +26,10 @@ def edit_rewards(
     For environments with `edit_facts(state, actions, mask)`, such as TeamGraph-v1, and policies
     over arrays. Metrics edits/useless, edits/repeated: shares of the additions.
 
+    Metrics (Credit):
+      edits/useless: Useless edits [share]; additions that change nothing.
+      edits/repeated: Repeated edits [share]; additions that were there before.
+
     Args:
       repeated, useless, useful: at least 0.
       exempt: turns at the start that are not judged.

@@ -15,6 +15,9 @@ def entropy_history(setup: Setup) -> Component:
     positions of the turn, as in `losses.epo`. It takes a forward pass over the rows.
 
     Metric: entropy_reference, the mean of the history.
+
+    Metrics (Policy):
+      entropy_reference: Entropy, history [nats]; EPO: mean of the entropies so far.
     """
 
     def after(value, outcome):

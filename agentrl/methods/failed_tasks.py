@@ -126,9 +126,12 @@ def failed_tasks(
     importance weights are needed. A task leaves when a stream solves it, or when it is `max_age`
     updates old: tasks that cannot be solved would stay for ever otherwise.
 
-    Metrics: failed_tasks/waiting, their number; failed_tasks/share, of the groups; failed_tasks/
-    solved, the share of replayed tasks that were solved; failed_tasks/lost, those that left
-    unsolved, too old or pushed out by newer ones, per update.
+    Metrics (Opponents, buffers, tasks):
+      failed_tasks/waiting: Failed tasks that wait.
+      failed_tasks/share: Failed tasks played again [share]; of the groups.
+      failed_tasks/solved: Failed tasks solved [share]; of those played again.
+      failed_tasks/lost: Failed tasks that left unsolved; too old or pushed out by newer ones, per
+        update.
 
     Args:
       places: of the queue. share: in [0, 1]. max_age: at least 1.

@@ -12,10 +12,12 @@ from agentrl.policies import gated
 def gates(setup: Setup) -> Component:
     """Reports the gates of role-gated adapters (`config.policy.lora_blocks`).
 
-    Metrics: gate_entropy/ROLE, entropy of the role's gate in nats, mean over layers and matrices;
-    gate_distance, mean over pairs of roles of half the sum of the absolute differences of their
-    gates; gate_distance/min, of the pair that is nearest. Entropies of 0, or distances of 0, are a
-    collapse.
+    Metrics (Episodes):
+      gate_entropy/{role}: Entropy of the gate of {role} [nats]; mean over layers and matrices; 0 is
+        a collapse.
+      gate_distance: Distance of gates; mean over pairs of roles of half the sum of the absolute
+        differences of their gates, 0 to 1; 0 is a collapse.
+      gate_distance/min: Distance of gates, nearest pair; of the pair that is nearest, 0 to 1.
 
     Raises:
       ValueError: a policy without gates.

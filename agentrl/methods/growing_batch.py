@@ -122,8 +122,10 @@ def growing_batch(
     Of trees of turns (`agentrl.methods.trees`) each turn on the way to a solved end is learnt from
     once, see `solved_turns`: the (state, tactic) pairs of BFS-Prover's proofs.
 
-    Metrics: growing_batch/rows, that can be drawn; growing_batch/kept, the share of the turns of
-    solved episodes that the window leaves.
+    Metrics (Opponents, buffers, tasks):
+      growing_batch/rows: Accepted rows [rows]; of solved episodes, that can be drawn.
+      growing_batch/kept: Turns in the window [share]; of the solved turns of an update, those that
+        the growing batch keeps.
 
     Args:
       size: M, places for rows, of which the oldest go first. rows: drawn per update; 0: all M

@@ -110,7 +110,13 @@ def information_gain(
     For environments with `reference_answer(state, params) -> action`, the right answer to a task,
     such as SearchQA-v1 with objectives=1.
 
-    Metrics: information_gain, mean per turn but the last; belief, mean s before the first turn.
+    Metrics (Results):
+      belief: Belief in the answer [share]; of listeners, in the true one; information gain: before
+        the first turn.
+
+    Metrics (Credit):
+      information_gain: Information gain [nats]; IGPO: rise of the belief in the answer, per turn
+        but the last.
 
     Args:
       belief: the gain is of s ("log_prob", the paper) or of exp(s) ("prob", the release).

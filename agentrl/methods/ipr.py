@@ -188,6 +188,13 @@ def ipr(
     that make a pair; ipr/expert, of the pairs that the expert wins; ipr/turn, mean turn from which
     pairs of steps are; and ipr/turns, turns that the policy and its scorer have sampled so far.
 
+    Metrics (Opponents, buffers, tasks):
+      ipr/pairs: Pairs [share]; of the continuations of an expert's episodes.
+      ipr/expert: Pairs that the expert wins [share].
+      ipr/turn: Turn of a step pair [turns]; mean turn from which it is.
+      ipr/turns: Turns sampled for pairs [turns]; by the policy and its scorer, since the start of
+        the run.
+
     Args:
       episodes: E, per round.
       outcomes: continuations from the start, per episode. steps: from later turns, as many as there

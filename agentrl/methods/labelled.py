@@ -55,6 +55,9 @@ def labelled(setup: Setup, *, by: str = "success", source: str = "rollout") -> C
 
     Metric desirable_rate, the share of what has a label that is desirable.
 
+    Metrics (Opponents, buffers, tasks):
+      desirable_rate: Desirable [share]; of the rows with a label.
+
     Args:
       by: "success", whole episodes, desirable if they succeeded (one row holds a stream); or
         "judgement", single turns, desirable if their `Streams.judgement` is above 0 and without a

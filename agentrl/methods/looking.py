@@ -29,7 +29,9 @@ def looking(
     -1 for what is shown at the start, and `relevant_frames(state, params) -> bool[F]`, such as
     Video-v1.
 
-    Metrics: looks, share of turns that look; looks/gain, mean gain of a look.
+    Metrics (Episodes):
+      looks: Looks [share]; turns in which the agent looks instead of acting.
+      looks/gain: Gain of a look; mean over looks.
 
     Args:
       bonus, margin: see `agentrl.rewards.retrieval_gain`.

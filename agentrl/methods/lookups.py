@@ -22,6 +22,9 @@ def lookups(setup: Setup, *, verifications: int = 1) -> Component:
     PAGE), such as SearchQA-v1 (searches) and SoloResearch-v1 (pages), over arrays and in words.
     Metric lookups/redundant: share of the calls.
 
+    Metrics (Credit):
+      lookups/redundant: Redundant calls [share]; of searches and visits of pages.
+
     Raises:
       ValueError: another environment or rollout, or a negative number.
 

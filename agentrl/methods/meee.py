@@ -391,7 +391,11 @@ def meee(
     lambda d. imagined=0, optimism=0 is a discrete soft actor-critic; one model, or trust=0, is one
     with plain imagined turns.
 
-    Metrics: critic_error; model_loss, the mean of the members; meee/confidence, of imagined turns.
+    Reports critic_error (see `archer`) and model_loss (see `world_model`), the mean of the members,
+    too.
+
+    Metrics (Opponents, buffers, tasks):
+      meee/confidence: Confidence in the models; MEEE: weight of imagined turns, mean.
 
     Args:
       models: E. imagined: replayed observations per update from which the policy goes on, for

@@ -406,8 +406,10 @@ def offline_values(
         ReCOIL: target="recoil", implicit="chi2", expert_share=0.5, which reads no rewards;
         VEM: target="labels", actions="policy", weights="value", beta=0.5, critic_first=50.
 
-    Metrics: q_error, v_error, means of the update's losses; data_return, the mean return of the
-    data's episodes.
+    Metrics (Critic and models):
+      q_error: Loss of Q; offline values: both twins together.
+      v_error: Loss of V; offline values.
+      data_return: Return of the data; offline values: mean over its episodes.
 
     Args:
       expert, random, mixed: episodes that the expert plays, that are random, and that the expert

@@ -161,6 +161,13 @@ def paprika(
     Metrics, of each group k: task_group/share/k, of the tasks drawn; task_group/success/k, or the
     mean return, of its attempts; task_group/potential/k, mean learning potential of its tasks.
 
+    Metrics (Opponents, buffers, tasks):
+      task_group/share/{group}: Tasks of group {group} [share]; of those drawn.
+      task_group/success/{group}: Success in group {group} [share]; of attempts, or their mean
+        return.
+      task_group/potential/{group}: Learning potential of group {group}; standard deviation over
+        mean of a task's outcomes.
+
     Args:
       parameters: names of the environment's parameters; (): one group of all tasks.
       values: for each of them, its values in the groups.

@@ -204,6 +204,10 @@ def progress(
     Metrics, of a batch before the update's steps: progress_error, the mean squared error of the
     sums; progress_correlation, of c_t with the rewards of turns (which are not read else).
 
+    Metrics (Critic and models):
+      progress_error: Progress error; squared error of the predicted returns.
+      progress_correlation: Progress as a reward; its correlation with turns' rewards.
+
     Args:
       kind: of the model; all but "instance" have a memory, and what they pay depends on the past.
       reads: "action", observation and action of a turn, or "observation" alone.

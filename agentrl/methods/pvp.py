@@ -300,8 +300,12 @@ def pvp(
     It fills `action_values`, and `intervened`, 1 at the overseer's turns: behaviour cloning of the
     interventions is a term with scale="intervened", without the other.
 
-    Metrics: critic_error; pvp/takeovers, share of the turns; pvp/interventions, the overseer's
-    turns so far; pvp/success_rate, of the watched episodes.
+    Reports critic_error (see `archer`), too.
+
+    Metrics (Opponents, buffers, tasks):
+      pvp/takeovers: Turns of the overseer [share]; PVP.
+      pvp/interventions: Interventions [turns]; of the overseer so far.
+      pvp/success_rate: Success of watched episodes [share]; with its help.
 
     Args:
       episodes: per update. watched: share of them with an overseer; 0: nobody intervenes, and Q

@@ -238,7 +238,10 @@ def q_shaping(
     where learning starts from, so that a wrong heuristic costs time and no success. The policy's
     step is `losses.boltzmann_imitation` with source="q_shaping". examples=0 is the Q learner alone.
 
-    Metrics: critic_error; q_shaping/weight, eta.
+    Reports critic_error (see `archer`), too.
+
+    Metrics (Opponents, buffers, tasks):
+      q_shaping/weight: Weight of heuristics; Q-shaping: 0 once they are left.
 
     Args:
       examples, noise, correct, good, bad: of `heuristics`; examples=0: there are none.

@@ -29,6 +29,9 @@ def reference_penalty(
     of its own. It takes a forward pass of the reference. Metric reward_kl, the mean log-ratio per
     token.
 
+    Metrics (Policy):
+      reward_kl: KL in the reward [nats]; per token or action, as sampled.
+
     Args:
       coefficient: beta, at least 0 (0.01 in PPO-max's script, 0.02 its default).
       per: see above. "token" needs a language policy.

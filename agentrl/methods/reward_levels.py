@@ -17,7 +17,9 @@ def reward_levels(setup: Setup, *, valid: float = 0.1, submitted: float = 0.1) -
 
     For environments that end when the agent says so, as `envs.wrappers.Submission` makes of others.
 
-    Metrics: levels/valid, levels/submitted, sums over an episode before any gate.
+    Metrics (Credit):
+      levels/valid: Level of validity [reward]; sum over an episode, before any gate.
+      levels/submitted: Level of submission [reward]; sum over an episode, before any gate.
 
     Args:
       valid, submitted: at least 0.

@@ -223,9 +223,13 @@ def router(
     The environment says `offers(state, params)` and `chances(state, params)`, has `kinds`, and its
     params have `worker` and `now`: see `Dispatch-v1`.
 
-    Metrics: router/regret, the chance of the best worker that is there less that of the chosen one;
-    router/best, the share of tasks that went to a best one; router/outcome, of the tickets that
-    arrived; router/open, tickets that wait; router/share/{worker}.
+    Metrics (Opponents, buffers, tasks):
+      router/regret: Regret of routing [share]; chance of the best worker that is there less that of
+        the chosen one.
+      router/best: Tasks with a best worker [share]; that went to a best one.
+      router/outcome: Outcomes that arrived [share]; of successes, of earlier updates.
+      router/open: Open tickets [tickets]; tasks whose outcome has not arrived.
+      router/share/{worker}: Tasks of worker {worker} [share].
 
     Args:
       rule: "linucb"; to compare with: "random" (evenly, of those that are there), "fixed:2" (that

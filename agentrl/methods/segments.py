@@ -121,9 +121,14 @@ def segments(
     term `order_reward`: the episode up to this turn can still become one that keeps the policy's
     specification (config.policy.behaviour); True without one.
 
-    Metrics: tag/NAME/share, of the turns; tag/NAME/length, tokens per turn; tag/NAME/entropy, nats
-    per token, estimated by the log-probabilities of what was drawn; tag/NAME/advantage, mean over
-    turns that are learnt from; repetitions and order_kept, shares of streams.
+    Metrics (Episodes):
+      tag/{name}/share: Turns of tag {name} [share]; component segments.
+      tag/{name}/length: Length of a turn of tag {name} [tokens]; component segments.
+      tag/{name}/entropy: Entropy in turns of tag {name} [nats]; per token, estimated by the
+        log-probabilities of what was drawn.
+      tag/{name}/advantage: Credit of turns of tag {name}; mean advantage of those learnt from.
+      repetitions: Repetitions [share]; episodes in which a turn says the same again.
+      order_kept: Order kept [share]; episodes that keep the specified behaviour so far.
 
     Args:
       calls: tags whose turns must not be repeated with the same argument.

@@ -214,6 +214,9 @@ def self_imitation(
     `losses.self_imitation`, and `call_weight` f32[] for reward term `call_bonus`.
     Metric replayed_streams: streams of the source in an update.
 
+    Metrics (Opponents, buffers, tasks):
+      replayed_streams: Replayed episodes [streams]; in an update.
+
     Args:
       size: places for streams. least: stored streams above the baseline that start a replay.
       oldest: updates after which a stored stream is no longer used.

@@ -30,9 +30,11 @@ def bank_credit(
     For environments with `results` and `bank_facts(state, admitted, params)`, such as
     SharedBank-v1, over arrays and in words.
 
-    Metrics: bank/admitted, the share of results; bank/used, the share of entries that were
-    recalled; bank/gain, mean of R - R without the entry over entries; bank/misled, the share of the
-    used entries without which R would be larger.
+    Metrics (Opponents, buffers, tasks):
+      bank/admitted: Admitted results [share]; of all results of all teams.
+      bank/used: Recalled entries [share]; of the entries, by another team.
+      bank/gain: Gain by an entry [reward]; outcome less that without the entry, mean over entries.
+      bank/misled: Harmful recalls [share]; of the recalled entries, without which better.
 
     Args:
       credit: see above.

@@ -213,8 +213,11 @@ def skill_bank(
     the gain being log pi(token | skill) - log pi(token), a mean per token; it is measured in
     updates in which the task has both kinds.
 
-    Metrics: skill_bank/read, share of the streams with a skill; skill_bank/tasks, that have one;
-    skill_bank/steps, mean commands of the skills; skill_bank/usefulness, of those measured.
+    Metrics (Opponents, buffers, tasks):
+      skill_bank/read: Streams with a skill [share].
+      skill_bank/tasks: Tasks with a skill [tasks].
+      skill_bank/steps: Commands of a skill [commands]; mean over the bank.
+      skill_bank/usefulness: Usefulness of skills [nats]; mean over those measured, per token.
 
     Args:
       tasks: places for tasks. per_task: skills per task. longest: commands of a skill.

@@ -44,7 +44,9 @@ def stare_weights(
     The controller moves once per update, before the loss, by the mean entropy of the policy that
     sampled, which takes a forward pass over the rows.
 
-    Metrics: stare_gain, stare_gate.
+    Metrics (Credit):
+      stare_gain: Weight of surprising gains; STARE.
+      stare_gate: Gate of the weights [share]; STARE: updates in which they move.
 
     Args:
       target: entropy in nats; above it all weights are 1.

@@ -187,10 +187,13 @@ def step_scorer(
     network is on the last layer of the language model as it was at first, at the last token of each
     reply.
 
-    Metrics: scorer_agreement, share of the streams whose turns the judge calls all right exactly
-    where the stream has succeeded; scorer_right, share of turns called right; scorer_correlation,
-    of p_t with whether config.rollout.judge's score is above 0; scorer_error, cross-entropy of the
-    labels before the update's steps.
+    Metrics (Critic and models):
+      scorer_agreement: Scorer and outcome [share]; streams called all right exactly where they
+        succeed.
+      scorer_right: Turns called right [share]; by the step scorer.
+      scorer_correlation: Scorer and judge; correlation over turns of the scorer's probability with
+        whether config.rollout.judge's score is above 0.
+      scorer_error: Scorer's error [nats]; per turn, before the update's steps.
 
     Args:
       hidden: width of the network's two layers. learning_rate: of Adam.

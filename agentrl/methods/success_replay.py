@@ -217,7 +217,9 @@ def success_replay(
     again for anything to happen. Then the update's own successes are stored, the oldest going
     first; one that is stored already is not stored again.
 
-    Metrics: replayed_groups, share of the groups that got one; stored_successes, in the buffer.
+    Metrics (Opponents, buffers, tasks):
+      replayed_groups: Groups with a replay [share]; that got a stored success.
+      stored_successes: Stored successes [episodes]; in the buffer.
 
     Args:
       tasks: places for tasks. per_task: successes per task.

@@ -132,7 +132,9 @@ def pruned_tasks(setup: Setup, *, tasks: int = 64, at: float = 0.9) -> Component
     epoch a share of `at` or more succeeded: they have no more to teach, and groups without any
     spread of returns are rarer. If all would leave, all stay.
 
-    Metrics: pruned_tasks/left; pruned_tasks/epoch, the number of epochs that are over.
+    Metrics (Opponents, buffers, tasks):
+      pruned_tasks/left: Tasks left [tasks]; of the list, that are not solved yet.
+      pruned_tasks/epoch: Epochs [epochs]; over the tasks that were left.
 
     Args:
       tasks: how many there are; see `agentrl.methods.curriculum.tasks_by_number`.
@@ -214,8 +216,9 @@ def solvable_tasks(
     that the policy stays as it is. From then on tasks are drawn evenly among those that were solved
     at least once; if none was, among all. All terms of source "rollout" have to be named.
 
-    Metrics: solvable_tasks/kept, tasks that were solved so far; policy_waits, 1 in updates in which
-    the terms have no weight.
+    Metrics (Opponents, buffers, tasks):
+      solvable_tasks/kept: Solvable tasks [tasks]; that the first policy solved.
+      policy_waits: Policy waits [share]; updates in which the terms have no weight.
 
     Args:
       tasks: how many there are; see `agentrl.methods.curriculum.tasks_by_number`.

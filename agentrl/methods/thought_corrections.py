@@ -228,8 +228,11 @@ def thought_corrections(
     view (`envs.text.View.thought`), such as `3 below 17` in NumberLine-v1 with the wording
     "reasoned", or names its command.
 
-    Metrics: thoughts/accepted and thoughts/hopeless, see `lesson_metrics`; thoughts/rows, targets
-    that can be drawn.
+    Metrics (Opponents, buffers, tasks):
+      thoughts/accepted: Thoughts accepted [share]; of those that the policy writes.
+      thoughts/hopeless: Hopeless thoughts [share]; of those that the policy writes: wrong, and not
+        corrected.
+      thoughts/rows: Corrected thoughts [rows]; that can be drawn.
 
     Args:
       episodes: per round. size: M, places for targets, of which the oldest go first.

@@ -15,6 +15,10 @@ def trade_off(setup: Setup) -> Component:
 
     For a planner over arrays in Research-v1, with `prices` or without.
 
+    Metrics (Episodes):
+      cost/{price}: Calls at price {price} [calls]; per episode.
+      quality/{price}: Success at price {price} [share]; of questions with that price.
+
     Raises:
       ValueError: another environment, policy or rollout.
 

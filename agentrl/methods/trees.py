@@ -125,9 +125,12 @@ def trees(
     transcript of an episode's end serve all of its turns; with other contexts the transcript, which
     is short for `window`; of a recurrent policy its memory.
 
-    Metrics: as `methods.branching`, and new_turn_rate, the share of sampled turns that their tree
-    did not have; lane_use, that of turns in the steps that lanes were computed for. A round takes
-    as long as its longest episode.
+    Reports the metrics of `branching`, too. A round takes as long as its longest episode.
+
+    Metrics (Opponents, buffers, tasks):
+      sampled_turns: Sampled turns [turns]; of trees, per collection; copies left out.
+      new_turn_rate: New turns [share]; of sampled ones, that their tree did not have.
+      lane_use: Lanes in use [share]; turns in the steps that were computed, of trees.
 
     Args:
       num_groups, anchor, mask_illegal, sampler: as for `agentrl.rollout.episodes`.

@@ -20,9 +20,11 @@ def turn_checks(setup: Setup, *, bonus: float = 0.5) -> Component:
     For environments with `checked(key, state, action i32[T, M], params) -> (claims bool[T],
     confirmed bool[T])` of an episode from its first state, such as Travel-v1.
 
-    Metrics: unconfirmed, the share of claims that the tools do not confirm (what the paper counts
-    as hallucinations); checks, the share of streams with a positive return, whose turns alone the
-    paper's second check looks at.
+    Metrics (Episodes):
+      unconfirmed: Unconfirmed claims [share]; claims, such as bookings, that the tools do not
+        confirm; hallucinations in the paper.
+      checks: Streams checked turn by turn [share]; those with a positive return, whose turns alone
+        the paper's second check looks at.
 
     Args:
       bonus: at least 0.

@@ -28,6 +28,9 @@ def turn_limits(setup: Setup, *, tasks: int = 64, first: int = 30, least: int = 
 
     Metric turn_limits/mean, over tasks that were solved.
 
+    Metrics (Opponents, buffers, tasks):
+      turn_limits/mean: Limit of turns [turns]; mean over tasks that were solved.
+
     Args:
       tasks: how many there are; see `agentrl.methods.curriculum.tasks_by_number`.
       first: of tasks that were not solved yet. least: of the others.

@@ -75,6 +75,9 @@ def verifier(setup: Setup) -> Component:
 
     Metric verdict_accuracy: share of the verdicts that were drawn that are right.
 
+    Metrics (Opponents, buffers, tasks):
+      verdict_accuracy: Right verdicts [share]; of a validator's, as drawn.
+
     Raises:
       ValueError: a policy over arrays, several environments, one without a validator, or rows of
         several turns.

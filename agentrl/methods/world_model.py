@@ -261,6 +261,9 @@ def world_model(
 
     Metric: model_loss, before the update's first step.
 
+    Metrics (Critic and models):
+      model_loss: World model's loss; before the update's first step.
+
     Args:
       num_groups, group_size: imagined episodes per update; the members of a group share a start.
       horizon: turns of an imagined episode; None: the environment's limit.

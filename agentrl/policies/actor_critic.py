@@ -1,7 +1,7 @@
 """Actor-critics over arrays: MLP, CNN or GRU (`torsos`) with one set of pure functions."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import chex
 import flax.linen as nn
@@ -15,10 +15,7 @@ from agentrl.policies.scoring import Adapters, Scored
 from agentrl.policies.torsos import ACTIVATIONS, cnn_network, gru_network, mlp_network
 from agentrl.policies.torsos import orthogonal as orthogonal
 from agentrl.streams import Rows
-
-if TYPE_CHECKING:
-    from envs.environment import Environment
-    from envs.hosted import Hosted
+from envs.environment import AnyEnvironment
 
 
 class Policy(NamedTuple):
@@ -106,11 +103,11 @@ class Policy(NamedTuple):
         """It has none, and runs on devices of every kind."""
         return "none"
 
-    def within(self, env: "Environment | Hosted") -> "Policy":
+    def within(self, env: AnyEnvironment) -> "Policy":
         """The policy as it acts in an environment: it is made for its shapes."""
         return self
 
-    def elsewhere(self, env: "Environment | Hosted", played: Iterable[str]) -> "Policy":
+    def elsewhere(self, env: AnyEnvironment, played: Iterable[str]) -> "Policy":
         """ValueError: it plays nothing but `played`, which it was trained in."""
         raise ValueError(f"a policy over arrays plays {', '.join(played)}, not {env.name}")
 

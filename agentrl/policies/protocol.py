@@ -1,20 +1,23 @@
 """What policies of every kind have in common, for annotations."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 
 import chex
 import jax
 
 from agentrl.policies.scoring import Adapters, Scored
 from agentrl.streams import Rows
+from envs.environment import AnyEnvironment
 
 if TYPE_CHECKING:
+    from agentrl.policies.actor_critic import Policy
     from agentrl.policies.codec import Codec
-    from envs.environment import Environment
-    from envs.hosted import Hosted
+    from agentrl.policies.language import LanguagePolicy
     from envs.text import Grammar
 
+# A policy of one of the two kinds.
+EitherPolicy: TypeAlias = "Policy | LanguagePolicy"
 # What a policy of each kind is called.
 KINDS = {"arrays": "a policy over arrays", "language": "a language policy"}
 
@@ -22,7 +25,7 @@ KINDS = {"arrays": "a policy over arrays", "language": "a language policy"}
 class AnyPolicy(Protocol):
     """A policy over arrays or over text: what `actor_critic.Policy` and `language.LanguagePolicy`
     share. Where a policy of one kind has nothing, it says so itself: None, 0 or {}. Code that has
-    to decide between the two names both classes instead.
+    to decide between the two has an `EitherPolicy`.
     """
 
     @property
@@ -76,10 +79,10 @@ class AnyPolicy(Protocol):
     def memory(self, batch: int) -> chex.ArrayTree | None:
         """Its memory before an episode's first turn, beside what a context keeps, or None."""
 
-    def within(self, env: "Environment | Hosted") -> Self:
+    def within(self, env: AnyEnvironment) -> Self:
         """The policy as it acts in an environment of the run. ValueError if it cannot."""
 
-    def elsewhere(self, env: "Environment | Hosted", played: Iterable[str]) -> Self:
+    def elsewhere(self, env: AnyEnvironment, played: Iterable[str]) -> Self:
         """The policy in another environment than those `played` in training. ValueError if it
         cannot act there."""
 

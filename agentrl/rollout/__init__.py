@@ -16,7 +16,6 @@ from agentrl.rollout.unroll import unroll as unroll
 if TYPE_CHECKING:
     # Contexts are of language policies: a run over arrays does not import the decoder.
     from agentrl.actors import contexts as contexts
-    from agentrl.rollout.host import processes as processes
     from agentrl.rollout.mixture import several as several
 
 __getattr__, __dir__ = lazy(__name__)

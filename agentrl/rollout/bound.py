@@ -7,9 +7,10 @@ import jax
 
 from agentrl.actors.array import array_actor
 from agentrl.actors.types import Actor
-from agentrl.checks import check_choice
+from agentrl.checks import check_choice, refuse_where
 from agentrl.players.scripted import check_expert, expert_actor
 from agentrl.policies.actor_critic import Policy
+from agentrl.policies.protocol import EitherPolicy
 from agentrl.rollout.pack import Packing, array_packing
 from envs.environment import Environment, EnvParams
 from envs.vector import World
@@ -49,7 +50,7 @@ class BoundPolicy(NamedTuple):
 
 
 def bind(
-    policy: "Policy | LanguagePolicy",
+    policy: EitherPolicy,
     env: Environment,
     env_params: EnvParams,
     context: "Context | None",
@@ -84,25 +85,25 @@ def bind(
     return bind_arrays(policy, env, mask_illegal=mask_illegal, anchor=anchor, listeners=listeners)
 
 
-def in_words(
-    policy: "Policy | LanguagePolicy", context: "Context | None"
-) -> "TypeIs[LanguagePolicy]":
+def in_words(policy: EitherPolicy, context: "Context | None") -> "TypeIs[LanguagePolicy]":
     """Whether a policy is a language policy.
 
     Raises:
       ValueError: a language policy without a context, or a policy over arrays with one.
     """
     words = policy.reads_text
-    if words and context is None:
-        raise ValueError(
+    refuse_where(
+        (
+            words and context is None,
             "a language policy needs a context: set config.context, for example "
-            "section(contexts.window, history=0)"
-        )
-    if context is not None and not words:
-        raise ValueError(
+            "section(contexts.window, history=0)",
+        ),
+        (
+            context is not None and not words,
             "config.context is for language policies; this policy reads arrays: set "
-            "config.context.name='none'"
-        )
+            "config.context.name='none'",
+        ),
+    )
     return words
 
 

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import rewards
-from agentrl.actors.array import check_anchor
-from agentrl.checks import check_range
+from agentrl.actors.array import ANCHORS
+from agentrl.checks import check_choice, check_range, refuse_where
 from agentrl.devices.placement import along_data
 from agentrl.players.scripted import random_actor, view_of
+from agentrl.policies.protocol import EitherPolicy
 from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.host import for_hosts
 from agentrl.rollout.judges import Judging, Scene, judging, own_key
@@ -27,15 +28,13 @@ from envs.vector import World
 if TYPE_CHECKING:
     from agentrl.actors.contexts import Context
     from agentrl.players.asked import Asked
-    from agentrl.policies.actor_critic import Policy
-    from agentrl.policies.language import LanguagePolicy
     from agentrl.rollout.host import Host
     from envs.environment import Environment, EnvParams
 
 
 @for_hosts("agentrl.rollout.hosted.host_episodes")
 def episodes(
-    policy: "Policy | LanguagePolicy",
+    policy: EitherPolicy,
     env: "Environment",
     env_params: "EnvParams",
     context: "Context | None" = None,
@@ -93,17 +92,27 @@ def episodes(
 
     Streams: N = num_groups * group_size * A, of stream i agent i % A.
     """
-    check_anchor(anchor)
+    check_choice("rollout anchor", anchor, ANCHORS)
     check_range("rollout num_groups", num_groups, 1)
     check_range("rollout group_size", group_size, 1)
     turns = turn_limit(env_params, max_turns)
-    check_horizons(horizons, horizon_every, turns)
-    # Limits of tasks are looked up by the tasks' numbers, and are the only ones.
-    if limited and (horizons or not takes_tasks(sampler)):
-        raise ValueError(
+    refuse_where(
+        (
+            not all(1 <= horizon <= turns for horizon in horizons),
+            f"rollout horizons={horizons}: expected 1 to max_turns={turns}",
+        ),
+        (
+            bool(horizons) != (horizon_every is not None) or (horizon_every or 1) < 1,
+            f"rollout horizons={horizons}, horizon_every={horizon_every}: set both (horizon_every "
+            "to 1 or more collections), or neither",
+        ),
+        # Limits of tasks are looked up by the tasks' numbers, and are the only ones.
+        (
+            limited and (horizons or not takes_tasks(sampler)),
             "rollout limited=True: expected no horizons, and the task sampler "
-            "agentrl.methods.curriculum.tasks_by_number"
-        )
+            "agentrl.methods.curriculum.tasks_by_number",
+        ),
+    )
     bound = bind(
         policy, env, env_params, context, turns,
         anchor=anchor, mask_illegal=mask_illegal, listeners=listeners,
@@ -383,15 +392,3 @@ def turn_limit(env_params: "EnvParams", max_turns: int | None) -> int:
             f"raise env.max_steps_in_episode for more"
         )
     return turns
-
-
-def check_horizons(horizons: tuple[int, ...], every: int | None, turns: int) -> None:
-    """ValueError unless horizons are turns of an episode, and both options are set or neither."""
-    for horizon in horizons:
-        if not 1 <= horizon <= turns:
-            raise ValueError(f"rollout horizons={horizons}: expected 1 to max_turns={turns}")
-    if bool(horizons) != (every is not None) or (every or 1) < 1:
-        raise ValueError(
-            f"rollout horizons={horizons}, horizon_every={every}: set both (horizon_every "
-            "to 1 or more collections), or neither"
-        )

@@ -4,12 +4,10 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec
+from typing import NamedTuple, ParamSpec
 
 from agentrl.checks import check_range
-
-if TYPE_CHECKING:
-    from agentrl.rollout.types import Rollout
+from agentrl.rollout.types import Rollout
 
 _Options = ParamSpec("_Options")
 
@@ -55,7 +53,7 @@ def processes(
 
 def for_hosts(
     path: str,
-) -> Callable[[Callable[_Options, "Rollout"]], Callable[_Options, "Rollout"]]:
+) -> Callable[[Callable[_Options, Rollout]], Callable[_Options, Rollout]]:
     """Decorator of a rollout, which may be given an environment in Python, too: of these it is made
     by the function of this path.
 

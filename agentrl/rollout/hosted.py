@@ -6,9 +6,8 @@ import numpy as np
 
 from agentrl.actors.contexts import Context
 from agentrl.actors.types import select
-from agentrl.checks import check_range
-from agentrl.policies.actor_critic import Policy
-from agentrl.policies.language import LanguagePolicy
+from agentrl.checks import check_range, refuse_where
+from agentrl.policies.protocol import EitherPolicy
 from agentrl.rollout.bound import in_words
 from agentrl.rollout.host import Host, processes
 from agentrl.rollout.host_actors import (
@@ -34,7 +33,7 @@ from envs.hosted import Hosted
 
 
 def host_episodes(
-    policy: Policy | LanguagePolicy,
+    policy: EitherPolicy,
     env: Hosted,
     context: Context | None,
     host: Host | None,
@@ -105,7 +104,7 @@ class _Episodes:
 
 
 def host_segments(
-    policy: Policy | LanguagePolicy,
+    policy: EitherPolicy,
     env: Hosted,
     context: Context | None,
     host: Host | None,
@@ -184,7 +183,7 @@ class _Segments:
 
 
 def _bind(
-    policy: Policy | LanguagePolicy,
+    policy: EitherPolicy,
     env: Hosted,
     context: Context | None,
     host: Host,
@@ -209,16 +208,18 @@ def _bind(
             segments=segments,
         )
         return host_text_actor(text), text_packing(text, env)
-    if not env.observation_shape:
-        raise ValueError(
+    refuse_where(
+        (
+            not env.observation_shape,
             f"{env.name} has observations in words: use a language policy, or give the environment "
-            "an observation_shape"
-        )
-    if policy.memory(1) is not None and env.in_turns:
-        raise ValueError(
+            "an observation_shape",
+        ),
+        (
+            policy.memory(1) is not None and env.in_turns,
             f"a recurrent policy with {env.name}, a game in turns in Python, which shows each turn "
-            "to one agent only: use a policy without memory"
-        )
+            "to one agent only: use a policy without memory",
+        ),
+    )
     return host_array_actor(policy, env.num_agents), array_packing(policy, env)
 
 

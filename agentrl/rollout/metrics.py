@@ -1,6 +1,6 @@
 """Metrics of the episodes that ended in a collection: sums and weights f32[2] by name."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,10 +10,7 @@ from agentrl.actors.types import select
 from agentrl.rollout.pack import of_agents
 from agentrl.rollout.types import Turn
 from agentrl.streams import Streams
-
-if TYPE_CHECKING:
-    from envs.environment import Environment
-    from envs.hosted import Hosted
+from envs.environment import AnyEnvironment
 
 
 class Ended(NamedTuple):
@@ -113,14 +110,29 @@ def restarted_episodes(turns: Turn, notes: Running) -> Ended:
 
 
 def metrics_of(
-    env: "Environment | Hosted", ended: Ended, streams: Streams, opponent: str = "self"
+    env: AnyEnvironment, ended: Ended, streams: Streams, opponent: str = "self"
 ) -> dict[str, jax.Array]:
     """The metrics that hold for every way of acting.
 
-    episode_return, success_rate: per agent that is learnt from; where agents call others, of those
-    that nobody calls. episode_length, truncation_rate:
-    per episode. invalid_action_rate: per turn. Of several agents besides draw_rate and
-    invalid_end_rate per episode, and win_rate and return of each role and side, against `opponent`.
+    Returns and successes are of the agents that are learnt from; where agents call others, of those
+    that nobody calls. Draws, ends by an illegal move, and the results of each role and side
+    (against `opponent`) are there of several agents.
+
+    Metrics (Results):
+      success_rate: Success rate [share]; episodes whose task was solved; in games, seats that won.
+      episode_return: Return; sum of the environment's rewards, per episode and agent.
+      win_rate/{role}/{opponent}: Win rate of {role} against {opponent} [share].
+      return/{role}/{opponent}: Return of {role} against {opponent}.
+      draw_rate: Draws [share]; matches without a winner.
+
+    Metrics (Episodes):
+      episode_length: Episode length [turns]; mean over the episodes that ended.
+      truncation_rate: Cut by a limit [share]; episodes that a limit of turns or tokens ended.
+      invalid_action_rate: Illegal actions [share]; turns whose action was illegal, or whose reply
+        named none.
+      invalid_end_rate: Ended by an illegal move [share]; matches.
+      episode_seconds: Simulated time [seconds]; per episode.
+      episodes: Episodes [per collection]; that ended.
     """
     assert streams.valid is not None  # of every rollout
     plays, won = ended.plays, ended.success

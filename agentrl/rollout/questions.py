@@ -6,7 +6,7 @@ the question, W of an answer.
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
@@ -21,10 +21,8 @@ from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.types import Turn
 from agentrl.rollout.unroll import keep_turn
 from agentrl.streams import ACTION, OBSERVATION, Rows
+from envs.environment import Environment
 from envs.vector import World
-
-if TYPE_CHECKING:
-    from envs.environment import Environment
 
 
 class Asked(NamedTuple):
@@ -157,7 +155,7 @@ class Questions(NamedTuple):
 
 def questions_of(
     policy: LanguagePolicy,
-    env: "Environment",
+    env: Environment,
     agent: Callable[[World], TextAgent],
     bound: TextAgent,
     *,

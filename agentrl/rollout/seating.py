@@ -15,17 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.actors.types import Actor, Decision, View
+from agentrl.checks import refuse_where
 from agentrl.players.scripted import is_outside, opponent_named
 from agentrl.policies.scoring import join, split
 from agentrl.rollout.bound import BoundPolicy
 from agentrl.rollout.types import Seating
 from envs.agents import Agents
-from envs.environment import Environment, EnvParams
+from envs.environment import AnyEnvironment, Environment, EnvParams
 from envs.vector import World
 
 if TYPE_CHECKING:
     from agentrl.players.asked import Asked
-    from envs.hosted import Hosted
 
 
 def teams(env: Agents) -> np.ndarray:
@@ -63,17 +63,19 @@ def seat_all(env: Agents, batch: int) -> Seating:
     return Seating(jnp.zeros(shape, jnp.int32), jnp.ones(shape, bool))
 
 
-def check_side(env: "Environment | Hosted", side: str, opponent: str) -> None:
+def check_side(env: AnyEnvironment, side: str, opponent: str) -> None:
     """ValueError unless the game has that side, and an opponent has the others."""
-    if side == "none":
-        return
-    if side not in env.sides:
-        raise ValueError(
+    refuse_where(
+        (
+            side not in ("none", *env.sides),
             f"side={side!r} with {env.name}, whose sides are {', '.join(env.sides) or 'none'}: "
-            "choose one of them, or 'none'"
-        )
-    if opponent == "self":
-        raise ValueError(f"side={side!r} with opponent='self', who has all seats: use 'none'")
+            "choose one of them, or 'none'",
+        ),
+        (
+            side != "none" and opponent == "self",
+            f"side={side!r} with opponent='self', who has all seats: use 'none'",
+        ),
+    )
 
 
 class Slots(NamedTuple):
@@ -117,21 +119,23 @@ def make_slots(
 
     members: by default 4. seats: teams, of which the policy has each equally often.
     """
-    if opponent != "pool":
-        if members is not None:
-            raise ValueError(
-                f"rollout members={members} with opponent={opponent!r}, which is no pool: leave it "
-                "out, or set opponent='pool'"
-            )
+    pooled, number = opponent == "pool", 4 if members is None else members
+    refuse_where(
+        (
+            not pooled and members is not None,
+            f"rollout members={members} with opponent={opponent!r}, which is no pool: leave it "
+            "out, or set opponent='pool'",
+        ),
+        (
+            pooled and (number < 1 or num_groups % (number * seats)),
+            f"rollout members={number}, num_groups={num_groups}: expected a multiple of members * "
+            f"{seats} seats as num_groups, so that each member meets the policy in every seat "
+            "equally often",
+        ),
+    )
+    if not pooled:
         return None
-    members = 4 if members is None else members
-    if members < 1 or num_groups % (members * seats):
-        raise ValueError(
-            f"rollout members={members}, num_groups={num_groups}: expected a multiple of "
-            f"members * {seats} seats as num_groups, so that each member meets the policy in every "
-            "seat equally often"
-        )
-    return Slots(num_groups // (members * seats), members, seats * group_size)
+    return Slots(num_groups // (number * seats), number, seats * group_size)
 
 
 class _Members(NamedTuple):

@@ -11,9 +11,10 @@ from flax import struct
 
 import envs.vector
 from agentrl.actors.types import View
-from agentrl.checks import check_range
+from agentrl.checks import check_range, refuse_where
 from agentrl.devices.placement import along_data
 from agentrl.players.scripted import is_outside, view_of
+from agentrl.policies.protocol import EitherPolicy
 from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.episodes import episodes
 from agentrl.rollout.host import for_hosts
@@ -27,8 +28,6 @@ from envs.vector import World
 
 if TYPE_CHECKING:
     from agentrl.actors.contexts import Context
-    from agentrl.policies.actor_critic import Policy
-    from agentrl.policies.language import LanguagePolicy
     from agentrl.rollout.host import Host
     from envs.environment import Environment, EnvParams
 
@@ -48,7 +47,7 @@ class SegmentState(struct.PyTreeNode):
 
 @for_hosts("agentrl.rollout.hosted.host_segments")
 def segments(
-    policy: "Policy | LanguagePolicy",
+    policy: EitherPolicy,
     env: "Environment",
     env_params: "EnvParams",
     context: "Context | None" = None,
@@ -78,21 +77,23 @@ def segments(
     """
     check_range("rollout num_envs", num_envs, 1)
     check_range("rollout length", length, 1)
-    if opponent == "pool":
-        raise ValueError(
+    refuse_where(
+        (
+            opponent == "pool",
             f"rollout opponent='pool' in segments of {env.name}: use rollout 'episodes', in which "
-            "an episode has one opponent from its start to its end"
-        )
-    if is_outside(opponent):
-        raise ValueError(
+            "an episode has one opponent from its start to its end",
+        ),
+        (
+            is_outside(opponent),
             f"rollout opponent={opponent!r} in segments of {env.name}: use rollout 'episodes', in "
-            "which all matches begin together; such a player is told when one begins"
-        )
-    if takes_tasks(sampler):
-        raise ValueError(
+            "which all matches begin together; such a player is told when one begins",
+        ),
+        (
+            takes_tasks(sampler),
             "config.sampler needs the numbers of tasks, which segments do not take: they draw a "
-            "task whenever an episode ends; use rollout 'episodes', or sampler 'independent'"
-        )
+            "task whenever an episode ends; use rollout 'episodes', or sampler 'independent'",
+        ),
+    )
     if fresh_tasks is None:
         fresh_tasks = envs.vector.tasks_ahead(env, num_envs)
     limit = int(env_params.max_steps_in_episode)

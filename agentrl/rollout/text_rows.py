@@ -256,13 +256,25 @@ def _speakers(speaker: jax.Array, turn: jax.Array, lane: jax.Array) -> jax.Array
 def text_metrics(turns: Turn) -> dict[str, jax.Array]:
     """Totals and weights over turns and tokens, so that means of several collections combine.
 
-    response_length: tokens per reply; response_cut_rate: replies without EOS;
-    invalid_format_rate: replies that do not keep the grammar; unknown_command_rate: replies that
-    name anything other than commands; empty_thought_rate: replies with an empty thought or none;
-    behaviour_violation_rate: replies from which on the specified behaviour cannot be kept;
-    observation_cut_rate: observations that did not fit (should be 0); tokens: written per
-    collection, summaries included; summary_rate: summaries per turn; behaviour_entropy: nats per
-    token when it was sampled, entropy/turn_k: that of the k-th turn.
+    Metrics (Replies):
+      response_length: Reply length [tokens]; EOS included.
+      response_cut_rate: Replies without an end [share]; that reached the limit of tokens before
+        EOS.
+      invalid_format_rate: Replies outside the format [share]; that do not keep the grammar.
+      unknown_command_rate: Unknown commands [share]; replies that name something that is not a
+        command.
+      empty_thought_rate: Empty thoughts [share]; replies with an empty thought, or without one.
+      behaviour_violation_rate: Violations of the behaviour [share]; replies from which on the
+        specified behaviour cannot be kept.
+      observation_cut_rate: Texts that did not fit [share]; should be 0.
+      summary_rate: Summaries [per turn]; that the policy wrote in place of earlier turns.
+      tokens: Tokens written [per collection]; summaries included.
+
+    Metrics (Policy):
+      behaviour_entropy: Entropy when sampled [nats]; of the distribution that was sampled from, per
+        token.
+      entropy/turn_{k}: Entropy, turn {k} [nats]; of the distribution sampled from, at the k-th turn
+        of an episode.
     """
     record: TextRecord = turns.decision.record
     reply, mask = record.reply, record.replied & turns.learns

@@ -118,6 +118,11 @@ class Playing:
     that ended); lost, how often it was lost, and in a row. seconds: spent in the policy and waiting
     for environments. before, final: the policy's memory at both ends, where it is kept. told: the
     environment's own metrics by episode and turn, of what is not discarded.
+
+    Metrics (Episodes):
+      failed_episodes: Failed episodes [share]; environments in Python: lost episodes.
+      retried_episodes: Repeated episodes [share]; environments in Python: episodes that were played
+        again.
     """
 
     def __init__(self, setup: Setup, workers: Workers, request: Request):

@@ -15,7 +15,7 @@ from agentrl.actors.contexts import Context
 from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.text_source import text_agent
 from agentrl.actors.types import Actor
-from agentrl.checks import check_range
+from agentrl.checks import check_range, refuse_where
 from agentrl.config.build import Experiment
 from agentrl.config.tasks import Task, context_of
 from agentrl.evaluation.conversation import Conversation
@@ -23,14 +23,12 @@ from agentrl.evaluation.host_conversation import HostConversation
 from agentrl.players.asked import Asked, asked_actor
 from agentrl.players.outside import outside
 from agentrl.players.scripted import OUTSIDE, SCRIPTED, is_outside, scripted, translated
-from agentrl.policies.actor_critic import Policy
-from agentrl.policies.language import LanguagePolicy
+from agentrl.policies.protocol import EitherPolicy
 from agentrl.rollout.host import processes
 from agentrl.rollout.host_actors import host_text_actor, host_text_agent
 from agentrl.rollout.host_turns import HostTurns
 from agentrl.run import restored
-from envs.environment import Environment, EnvParams
-from envs.hosted import Hosted
+from envs.environment import AnyEnvironment, Environment, EnvParams
 from envs.vector import World
 
 # Name of a person, where one may play: `seated`.
@@ -191,7 +189,7 @@ def _over_arrays(
 
 def _as_trained(
     name: str, experiment: Experiment, env: Environment
-) -> tuple[Environment | Hosted, Policy | LanguagePolicy]:
+) -> tuple[AnyEnvironment, EitherPolicy]:
     """The game as one of the run's tasks, and the policy in it.
 
     A language policy may play games that it was not trained on, if it has the words.
@@ -222,16 +220,18 @@ def conversation_of(
     Raises:
       ValueError: a policy over arrays, or one that was trained inside of a program.
     """
-    if task.policy.codec is None:
-        raise ValueError(
+    refuse_where(
+        (
+            task.policy.codec is None,
             "the run's policy reads arrays and writes no text: use launchers.play, where it is a "
-            "player (--env=... --players=DIR), or launchers.report"
-        )
-    if task.env.calls_model:
-        raise ValueError(
+            "player (--env=... --players=DIR), or launchers.report",
+        ),
+        (
+            task.env.calls_model,
             f"{task.env.name} calls the model itself, so there is nobody else to talk to it: use "
-            "launchers.serve, and run the program with that server"
-        )
+            "launchers.serve, and run the program with that server",
+        ),
+    )
     params = jax.tree.map(lambda x: x[0], run.state.params)
     return spoken_of(run, task).conversation(params, jax.random.key(seed + 1), greedy)
 

@@ -18,7 +18,7 @@ without bias, such as `rloo`, is below 1.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
@@ -30,10 +30,8 @@ from agentrl.learner.function import Function
 from agentrl.learner.passes import gradients, length_up_to
 from agentrl.learner.update import normalized
 from agentrl.policies.protocol import AnyPolicy
+from agentrl.run.restored import Run
 from agentrl.streams import Rows, Streams, at_positions
-
-if TYPE_CHECKING:
-    from agentrl.run.restored import Run
 
 
 class Clarity(NamedTuple):
@@ -68,7 +66,7 @@ def advantage_of(name: str, estimator: Function, streams: Streams) -> jax.Array:
 
 
 def measure(
-    run: "Run", estimators: Mapping[str, Function], turns: int, batches: int
+    run: Run, estimators: Mapping[str, Function], turns: int, batches: int
 ) -> dict[str, Clarity]:
     """Of each estimator, f32[seeds], of a run that was read back.
 

@@ -16,7 +16,6 @@ noise + signal.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import chex
 import jax
@@ -26,10 +25,8 @@ from agentrl import advantages
 from agentrl.learner.credit import arrays_of
 from agentrl.learner.function import Function
 from agentrl.policies.protocol import AnyPolicy
+from agentrl.run.restored import Run
 from agentrl.streams import Rows, Streams
-
-if TYPE_CHECKING:
-    from agentrl.run.restored import Run
 
 
 def noise_and_signal(gradients: jax.Array, include: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -79,7 +76,7 @@ def episode_gradients(
 Way = Callable[[Streams], tuple[jax.Array, jax.Array]]
 
 
-def ways(run: "Run") -> dict[str, Way]:
+def ways(run: Run) -> dict[str, Way]:
     """The estimators that a run is about, by name; {} of a run that is about none."""
     chosen = run.config.advantage
     if "parent" in run.experiment.rollout.provides and "gamma" in chosen:
@@ -109,7 +106,7 @@ def ways(run: "Run") -> dict[str, Way]:
 
 
 def measure(
-    run: "Run", turns: int, batches: int, found_by: Mapping[str, Way]
+    run: Run, turns: int, batches: int, found_by: Mapping[str, Way]
 ) -> dict[str, tuple[jax.Array, ...]]:
     """{estimator: (noise, signal, A^2)}, f32[seeds] each, of a run that was read back."""
     policy, rollout = run.experiment.policy, run.experiment.rollout

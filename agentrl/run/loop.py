@@ -62,6 +62,12 @@ def run(
     Returns True when all of these updates and evaluations are done, False when a signal stopped it
     before (the state is saved).
 
+    Metrics (Axes):
+      update: Update; since the start of the run.
+      env_steps: Environment steps; since the start of the run.
+      gradient_steps: Optimizer steps; since the start of the run.
+      wall_time: Wall time [seconds]; since the start or the last resumption.
+
     Raises:
       ValueError, RunError, CheckpointError: before anything is changed in the directory.
       NonFiniteError: the run is broken; the batch that broke it is in `rejected/`.

@@ -9,7 +9,7 @@ import jax
 import ml_collections
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from agentrl.checks import check_range
+from agentrl.checks import check_range, refuse_where
 from agentrl.devices.placement import AXES, BATCH, parameter_spec
 from agentrl.devices.targets import Target
 from agentrl.learner.components import guard as guards
@@ -49,37 +49,37 @@ def make_mesh(
             f"{given}: {count} devices, but there are {available}; lower it, or {more}"
         )
     asks = any(part.asks for part in (experiment.rollout, *experiment.components.values()))
-    if asks and (count > 1 or config.num_seeds > 1):
-        raise ValueError(
+    parts, microbatch = sizes["data"] * sizes["fsdp"], config.learner.get("microbatch")
+    (units, name), platform = experiment.rollout.units, devices[0].platform
+    refuse_where(
+        (
+            asks and (count > 1 or config.num_seeds > 1),
             f"{count} device(s) and config.num_seeds={config.num_seeds} with a player outside this "
             "process, which is asked in the order of the steps, by one seed on one device: set "
-            "config.num_seeds=1 and config.mesh.data=1"
-        )
-    if jax.process_count() > 1 and count != available:
-        raise ValueError(
+            "config.num_seeds=1 and config.mesh.data=1",
+        ),
+        (
+            jax.process_count() > 1 and count != available,
             f"{given or 'config.mesh'}: {count} devices, but {jax.process_count()} processes have "
-            f"{available}; with several processes all of them take part"
-        )
-    parts = sizes["data"] * sizes["fsdp"]
-    units, name = experiment.rollout.units
-    if units % parts:
-        raise ValueError(
+            f"{available}; with several processes all of them take part",
+        ),
+        (
+            units % parts,
             f"{name}={units} does not divide over {parts} devices; choose a multiple, or set "
-            "config.mesh.data"
-        )
-    microbatch = config.learner.get("microbatch")
-    if isinstance(microbatch, int) and microbatch % parts:
-        raise ValueError(
+            "config.mesh.data",
+        ),
+        (
+            isinstance(microbatch, int) and microbatch % parts,
             f"config.learner.microbatch={microbatch} does not divide over {parts} devices; choose "
-            "a multiple, or set config.mesh.data"
-        )
+            "a multiple, or set config.mesh.data",
+        ),
+        (
+            experiment.policy.attention == "cudnn" and platform != "gpu",
+            "config.policy.attention='cudnn' is for NVIDIA's GPUs, and these devices are "
+            f"{platform.upper()}s; use 'blocks'",
+        ),
+    )
     _check_tensor(sizes["tensor"], experiment.policy)
-    platform = devices[0].platform
-    if experiment.policy.attention == "cudnn" and platform != "gpu":
-        raise ValueError(
-            f"config.policy.attention='cudnn' is for NVIDIA's GPUs, and these devices are "
-            f"{platform.upper()}s; use 'blocks'"
-        )
     if count == 1 and target is None:
         return None
     # Auto: programs define the computation, constraints the placement, the compiler the rest.

@@ -1,4 +1,14 @@
-"""Metrics of a run: JSON lines for programs, TensorBoard and other writers for people."""
+"""Metrics of a run: JSON lines for programs, TensorBoard and other writers for people.
+
+Metrics (Machine):
+  updates_per_second: Updates [per second].
+  env_steps_per_second: Environment steps [per second].
+  tokens_per_second: Tokens written [per second].
+  trained_tokens_per_second: Tokens learnt from [per second].
+  peak_memory_gib: Peak memory [GiB].
+  compile_time: Compilation [seconds].
+  time/{part}: Time: {part} [seconds]; since the last line.
+"""
 
 import json
 import math

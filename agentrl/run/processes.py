@@ -7,6 +7,7 @@ wait in a program for one that has left.
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 
 
 def is_first() -> bool:
@@ -18,8 +19,6 @@ def any_of(flag: bool) -> bool:
     """Whether the flag is set in any process. Returns when all have answered."""
     if jax.process_count() == 1:
         return flag
-    from jax.experimental import multihost_utils
-
     return bool(np.any(multihost_utils.process_allgather(np.asarray(flag))))
 
 
@@ -27,6 +26,4 @@ def from_first(number: int) -> int:
     """The first process's number, in all of them."""
     if jax.process_count() == 1:
         return number
-    from jax.experimental import multihost_utils
-
     return int(multihost_utils.broadcast_one_to_all(np.asarray(number)))

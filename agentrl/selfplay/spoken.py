@@ -21,7 +21,7 @@ import numpy as np
 
 from agentrl.actors.contexts import Context
 from agentrl.actors.text_agent import TextAgent
-from agentrl.actors.text_source import commands, remember, text_agent
+from agentrl.actors.text_source import commanded, commands, text_agent
 from agentrl.actors.types import View
 from agentrl.policies.codec import Tokens
 from agentrl.policies.language import LanguagePolicy
@@ -118,7 +118,8 @@ def _texts(agent: TextAgent, world: World, form: SequenceForm) -> tuple[Any, Tok
     past = _own_past(form)
     memory = agent.init(None, len(form.player))
     for t in range(past.shape[1]):
-        memory = remember(agent, world, memory, _view(states, form, past[:, t]), past[:, t, 1])
+        view = _view(states, form, past[:, t])
+        _, memory = commanded(agent, world, memory, view, past[:, t, 1])
     now = np.arange(len(form.player))
     view = _view(states, form, np.stack([now, now * 0], axis=1))
     prompt = jax.tree.map(lambda x: x[:, 0], agent.prompt(memory, view))

@@ -85,6 +85,9 @@ def programs(
     A run depends on its task and on the order of its calls, not on timing: a program that makes one
     call after the other, and draws its own random numbers by its seed, repeats.
 
+    Metrics (Episodes):
+      rows_per_episode: Rows of an episode [rows]; of programs that call the model.
+
     Args:
       host: `workers` run at the same time; observation_tokens is not used.
       max_turns: calls of a run; default: `host.max_turns`.

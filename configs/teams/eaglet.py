@@ -2,9 +2,9 @@ r"""GuidedResearch-v1: a plan in advance is worth what it adds to executors that
 
 Each plan is played by two frozen executors, the environment's expert and a novice (a random action
 half of the time), with and without it, by the same keys (EAGLET, https://arxiv.org/abs/2510.05608).
-"gain": reward of both executors' gains; "expert", "novice": of one executor's alone; "outcome": of
-the expert executor's success. "filtered": SFT on the policy's own plans that harm neither and help
-one; "filtered_expert": that help the expert executor; "unfiltered": on all.
+"gain": reward of both executors' gains; "expert", "novice": of one's alone; "outcome": the expert
+executor's success, "difference": less that without the plan. "filtered": SFT on own plans that harm
+neither executor and help one; "filtered_expert": that help the expert; "unfiltered": on all.
 
     python -m launchers.train --config=configs/teams/eaglet.py:gain --workdir=runs/eaglet
 
@@ -20,7 +20,7 @@ from agentrl.methods.counterfactual import counterfactual
 
 GAINS = {"gain": (), "expert": (0,), "novice": (1,)}
 FILTERS = {"filtered": (), "filtered_expert": (0,), "unfiltered": None}
-VARIANTS = (*GAINS, "outcome", *FILTERS)
+VARIANTS = (*GAINS, "outcome", "difference", *FILTERS)
 
 
 def get_config(variant: str = "gain") -> ml_collections.ConfigDict:
@@ -43,6 +43,8 @@ def get_config(variant: str = "gain") -> ml_collections.ConfigDict:
     config.advantage = section(advantages.grpo, normalize="mean")
     if variant in GAINS:
         config.reward.gain = section(rewards.executor_gain, partners=GAINS[variant])
+    if variant == "difference":
+        config.reward.difference = section(rewards.difference)
     if variant in FILTERS:
         config.objective.policy = term(losses.behaviour_cloning)
         if FILTERS[variant] is not None:

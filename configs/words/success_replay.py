@@ -2,6 +2,7 @@
 
 "replay": code dvlab-research/ARPO 7489ae3 (read); "filtered": of tasks that SFT solves. "dart":
 https://arxiv.org/abs/2509.23866 (from notes), "dynamic" of it fewer attempts at what is solved.
+"rare_sft", "rare_none" and so on: of three calls, paid for success alone.
 
     python -m launchers.train --config=configs/words/success_replay.py:sft --workdir=runs/calls_sft
     python -m launchers.train --config=configs/words/success_replay.py:replay \
@@ -22,16 +23,21 @@ from agentrl.methods.task_lists import solvable_tasks
 from configs._shared import language
 from configs.credit.curriculum import use_dart
 
-VARIANTS = ("sft", "none", "replay", "filtered", "dynamic", "dart")
+RARE = ("rare_sft", "rare_none", "rare_replay", "rare_filtered")
+VARIANTS = ("sft", "none", "replay", "filtered", "dynamic", "dart", *RARE)
 TASKS = 32
 
 
 def get_config(variant: str = "replay") -> ml_collections.ConfigDict:
     check_variant(variant, VARIANTS)
+    rare, variant = variant in RARE, variant.removeprefix("rare_")
     first = variant == "sft"
+    env = env_section("ToolCalls-v1", tools=3, arguments=3, needed=2 + rare, limit=5)
+    if rare:
+        env.partial = 0.0
     config = language.config_of(
         "sft" if first else "grpo",
-        env_section("ToolCalls-v1", tools=3, arguments=3, needed=2, limit=5),
+        env,
         section(rollout.episodes, num_groups=8, group_size=8),
         section(rollout.contexts.whole),
         warm_updates=25 if first else 0,

@@ -366,30 +366,32 @@ class AgentGraph(Environment):
     ) -> tuple[jax.Array, jax.Array]:
         """(marginal f32[T], added bool[T]) of the edits of an episode of one round from its first
         state: what the agent that an edit added is worth to the team that ran, 0 if it was dropped
-        before and for other edits. actions: i32[T]; mask: bool[T], the turns that were taken."""
+        before and for other edits. actions: i32[T], illegal ones and -1 edit nothing; mask:
+        bool[T], the turns that were taken."""
         place = np.arange(self.agents)
         run = self.num_actions - 1
 
         def edit(carry, now):
             state, author = carry
             action, turn, taken = now
-            taken = taken & (action != run)
+            fits = taken & self.is_legal(state, action, params)
+            edits = fits & (action != run)
             following = self.edited(state, action)
             drops = action - self.num_adds
             gone = (drops >= 0) & (place >= drops)
             moved = author[jnp.where(gone, jnp.minimum(place + 1, self.agents - 1), place)]
             author_now = jnp.where((place == state.count) & (drops < 0), turn, moved)
-            pick = lambda new, old: jnp.where(taken, new, old)  # noqa: E731
+            pick = lambda new, old: jnp.where(edits, new, old)  # noqa: E731
             carry = jax.tree.map(pick, (following, author_now), (state, author))
-            return carry, taken & (drops < 0)
+            return carry, (fits, edits & (drops < 0))
 
         turns = jnp.arange(actions.shape[0])
         none = jnp.full(self.agents, -1)
-        (last, author), added = jax.lax.scan(edit, (state, none), (actions, turns, mask))
+        (last, author), (fits, added) = jax.lax.scan(edit, (state, none), (actions, turns, mask))
         worth = jnp.where(place < last.count, self.marginals(last, params), 0.0)
-        ran = jnp.any(mask & (actions == run)) | (
-            jnp.sum(mask) >= params.max_steps_in_episode // self.rounds
-        )
+        # An illegal command at the limit lets nobody work.
+        final = turns + 1 >= params.max_steps_in_episode // self.rounds
+        ran = jnp.any(fits & ((actions == run) | final))
         found = jnp.sum(jnp.where(author == turns[:, None], worth, 0.0), axis=1)
         return jnp.where(ran, found, 0.0), added
 

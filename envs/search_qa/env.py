@@ -9,7 +9,7 @@ import numpy as np
 from flax import struct
 
 from envs.environment import NO_CALL, SEARCH, Environment, EnvParams, EnvState
-from envs.search_qa import rules
+from envs.search_qa import rules, synthesis
 from envs.search_qa.rules import Questions
 from envs.text import join
 
@@ -79,8 +79,11 @@ class SearchQA(Environment):
     the last search's results or whether past answers were correct.
 
     `split`: a quarter of all questions are "unseen" and never occur in "seen"; it matters with a
-    constant corpus. `distinct`: the questions begin at different entities. Expert: looks up hop by
-    hop and answers, in sum of hops + k steps.
+    constant corpus. `distinct`: the questions begin at different entities. `synthesis`: questions
+    are made from the pages, by a walk ("crawl", WebDancer's CRAWLQA) or an easy one made harder hop
+    by hop ("harden", E2HQA), so that no fewer lookups than their hops find the answer; with "none"
+    the path is drawn blindly and may have a shortcut, or come back to where it began
+    (`envs.search_qa.synthesis`). Expert: looks up hop by hop and answers, in sum of hops + k steps.
     Source: MEM1 (read: search, answers, reward); its corpus and its retriever are replaced.
     """
 
@@ -95,6 +98,7 @@ class SearchQA(Environment):
     answer_last: bool = False
     distinct: bool = False
     split: str = "seen"
+    synthesis: str = "none"
 
     wordings: ClassVar[str] = "envs.search_qa.words"
 
@@ -121,6 +125,23 @@ class SearchQA(Environment):
             )
         if self.split not in ("seen", "unseen"):
             raise ValueError(f"split {self.split!r}: expected 'seen' or 'unseen'")
+        if self.synthesis != "none":
+            self._check_synthesis()
+
+    def _check_synthesis(self):
+        if self.synthesis not in synthesis.SYNTHESES:
+            raise ValueError(f"synthesis {self.synthesis!r}: expected 'none', 'crawl' or 'harden'")
+        if self.distinct:
+            raise ValueError(
+                f"distinct=True with synthesis {self.synthesis!r}: expected False; questions are "
+                "made one by one"
+            )
+        if self.relations ** (self.max_hops - 1) > self.entities:
+            raise ValueError(
+                f"relations {self.relations}, max_hops {self.max_hops}, entities {self.entities} "
+                f"with synthesis {self.synthesis!r}: expected at most entities for relations ** "
+                "(max_hops - 1), or hardly any entity is so far from another; ask for fewer hops"
+            )
 
     @property
     def default_params(self) -> SearchQAParams:
@@ -158,20 +179,19 @@ class SearchQA(Environment):
         return SearchQAState(
             time=jnp.zeros((), jnp.int32),
             corpus=corpus,
-            questions=rules.draw_questions(
-                question_key,
-                self.objectives,
-                self.entities,
-                self.relations,
-                (self.min_hops, self.max_hops),
-                self.split,
-                self.distinct,
-            ),
+            questions=self._asked(question_key, corpus),
             answered=jnp.zeros((), jnp.uint8),
             correct=jnp.zeros((), jnp.uint8),
             known=jnp.zeros(self.objectives, jnp.uint8),
             passages=jnp.full(self.passages, -1, jnp.int16),
         )
+
+    def _asked(self, key: jax.Array, corpus: jax.Array) -> Questions:
+        """The questions of an episode, drawn or made from its corpus."""
+        sizes = self.objectives, self.entities, self.relations, (self.min_hops, self.max_hops)
+        if self.synthesis == "none":
+            return rules.draw_questions(key, *sizes, self.split, self.distinct)
+        return synthesis.synthesised(key, corpus, *sizes, self.split, self.synthesis)
 
     def encode_query(self, words: jax.Array) -> jax.Array:
         """Action of a search for words i32[n]: entities, then relations from E on; -1 for none.

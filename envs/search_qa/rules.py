@@ -14,7 +14,7 @@ import numpy as np
 from flax import struct
 
 # One of four residues of a question is held out for the split "unseen".
-_RESIDUES = 4
+RESIDUES = 4
 
 
 @struct.dataclass
@@ -62,15 +62,15 @@ def draw_questions(
     length = jax.random.randint(hop_key, (count,), fewest, most + 1)
     path = jax.random.randint(relation_key, (count, most), 0, relations)
     path = jnp.where(np.arange(most) < length[:, None], path, 0)
-    blocks = entities // _RESIDUES
+    blocks = entities // RESIDUES
     if distinct:
         # Of four neighbours one: as many sets as with independent draws, without the repetitions.
         block = jax.random.permutation(entity_key, blocks)[:count]
     else:
         block = jax.random.randint(entity_key, (count,), 0, blocks)
-    residue = jax.random.randint(residue_key, (count,), 1, _RESIDUES)
+    residue = jax.random.randint(residue_key, (count,), 1, RESIDUES)
     residue = jnp.zeros_like(residue) if split == "unseen" else residue
-    entity = _RESIDUES * block + (residue - jnp.sum(path, axis=1)) % _RESIDUES
+    entity = RESIDUES * block + (residue - jnp.sum(path, axis=1)) % RESIDUES
     return Questions(
         entity=entity.astype(jnp.uint8),
         relations=path.astype(jnp.uint8),

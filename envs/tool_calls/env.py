@@ -21,6 +21,14 @@ class ToolCallsState(EnvState):
     answered: jax.Array
 
 
+@struct.dataclass
+class ToolCallsParams(EnvParams):
+    """partial: share of the F1 that calls are paid which are not exactly those wanted. 0: success
+    alone pays."""
+
+    partial: float = 1.0
+
+
 @dataclasses.dataclass(frozen=True)
 class ToolCalls(Environment):
     """A request names `needed` different calls, each a tool and its argument.
@@ -28,8 +36,9 @@ class ToolCalls(Environment):
     Observation: float32, which of the tools x arguments calls are wanted, then how often each was
     made. Actions: call tool * arguments + argument, and last `answer`; always legal. Reward: with
     the answer the F1 of the calls made against those wanted, 2 hits / (made + wanted), where a
-    repeated call hits once; 0 before, and 0 without an answer within `limit` turns. Success: the
-    answer after exactly the calls wanted. Task: `needed` of the calls, uniform.
+    repeated call hits once, times `partial` (1) unless it is 1; 0 before, and 0 without an answer
+    within `limit` turns. Success: the answer after exactly the calls wanted. Task: `needed` of the
+    calls, uniform.
 
     Expert: the first call that is still missing, then the answer, as many of them in a reply as it
     may have; optimal.
@@ -66,8 +75,8 @@ class ToolCalls(Environment):
         return self.tools * self.arguments
 
     @property
-    def default_params(self) -> EnvParams:
-        return EnvParams(max_steps_in_episode=self.limit)
+    def default_params(self) -> ToolCallsParams:
+        return ToolCallsParams(max_steps_in_episode=self.limit)
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -75,7 +84,7 @@ class ToolCalls(Environment):
         calls = (f"{t} {a}" for t in TOOLS[: self.tools] for a in ARGUMENTS[: self.arguments])
         return (*calls, "answer")
 
-    def initial(self, key: jax.Array, params: EnvParams) -> ToolCallsState:
+    def initial(self, key: jax.Array, params: ToolCallsParams) -> ToolCallsState:
         wanted = jax.random.choice(key, self.size, (self.needed,), replace=False)
         return ToolCallsState(
             time=jnp.zeros((), jnp.int32),
@@ -85,13 +94,15 @@ class ToolCalls(Environment):
         )
 
     def transition(
-        self, key: jax.Array, state: ToolCallsState, action: jax.Array, params: EnvParams
+        self, key: jax.Array, state: ToolCallsState, action: jax.Array, params: ToolCallsParams
     ) -> tuple[ToolCallsState, jax.Array]:
         answers = action == self.size
         made = jnp.where(answers, -1, action)
         called = jnp.where(np.arange(self.limit) == state.time, made, state.called)
         hits, calls = self._hits(state)
-        reward = jnp.where(answers, 2.0 * hits / (calls + self.needed), 0.0)
+        exact = (hits == self.needed) & (calls == self.needed)
+        share = jnp.where(exact, 1.0, params.partial)
+        reward = jnp.where(answers, share * 2.0 * hits / (calls + self.needed), 0.0)
         return state.replace(called=called, answered=answers), reward
 
     def _hits(self, state: ToolCallsState) -> tuple[jax.Array, jax.Array]:
@@ -99,20 +110,20 @@ class ToolCalls(Environment):
         made = state.wanted[:, None] == state.called
         return jnp.sum(jnp.any(made, axis=1)), jnp.sum(state.called >= 0)
 
-    def observe(self, state: ToolCallsState, params: EnvParams) -> jax.Array:
+    def observe(self, state: ToolCallsState, params: ToolCallsParams) -> jax.Array:
         number = np.arange(self.size)
         wanted = jnp.any(state.wanted[:, None] == number, axis=0)
         made = jnp.sum(state.called[:, None] == number, axis=0)
         return jnp.concatenate([wanted, made]).astype(jnp.float32)
 
-    def is_terminated(self, state: ToolCallsState, params: EnvParams) -> jax.Array:
+    def is_terminated(self, state: ToolCallsState, params: ToolCallsParams) -> jax.Array:
         return state.answered
 
-    def is_success(self, state: ToolCallsState, params: EnvParams) -> jax.Array:
+    def is_success(self, state: ToolCallsState, params: ToolCallsParams) -> jax.Array:
         hits, calls = self._hits(state)
         return state.answered & (hits == self.needed) & (calls == self.needed)
 
-    def expert(self, state: ToolCallsState, params: EnvParams) -> jax.Array:
+    def expert(self, state: ToolCallsState, params: ToolCallsParams) -> jax.Array:
         missing = ~jnp.any(state.wanted[:, None] == state.called, axis=1)
         first = state.wanted[jnp.argmax(missing)]
         return jnp.where(jnp.any(missing), first, self.size).astype(jnp.int32)
@@ -132,12 +143,12 @@ class ToolCalls(Environment):
         return tool, (action % self.arguments)[..., None]
 
     def reference_calls(
-        self, state: ToolCallsState, params: EnvParams
+        self, state: ToolCallsState, params: ToolCallsParams
     ) -> tuple[jax.Array, jax.Array]:
         """The calls wanted: tools i32[needed] and parameters i32[needed, 1]."""
         return self.call_of(state.wanted)
 
-    def render(self, state: ToolCallsState, params: EnvParams) -> str:
+    def render(self, state: ToolCallsState, params: ToolCallsParams) -> str:
         """Two lines: the calls wanted, and those made."""
         said = [
             ", ".join(self.action_names[i] for i in np.asarray(calls) if i >= 0) or "none"

@@ -79,7 +79,7 @@ WRONG = {
     ),
     "unknown part of the run": (
         lambda c: c.objective.policy.__setitem__("during", "warmup"),
-        "config.objective.policy.during='warmup'.*expected one of rl, warm_start, both",
+        "config.objective.policy.during='warmup'.*expected one of 'rl', 'warm_start', 'both'",
     ),
     "unknown source": (
         lambda c: c.objective.policy.__setitem__("source", "buffer"),

@@ -188,6 +188,29 @@ def test_what_an_agent_is_worth_by_leaving_it_out():
     np.testing.assert_allclose(worth, expected, atol=1e-5)
 
 
+def test_illegal_edits_are_worth_nothing_and_change_nothing():
+    """As replies in words can be: no command, dropping nobody, more nodes than are left."""
+    env, params = make(nodes=(6, 6))
+    state = playing.functions(NAME, nodes=(6, 6))[2](KEY)
+    judged = fetched(env.edit_marginals)
+
+    def marginals(names):
+        actions = np.array([-1 if name is None else number(env, name) for name in names])
+        return judged(state, params, actions, np.ones(len(names), bool))
+
+    worth, added = marginals(["solo 3", None, "drop 2", "solo 4", "solo 3 <1", "run", None, None])
+    plain, _ = marginals(["solo 3", "solo 3 <1", "run", None, None, None, None, None])
+    assert added.tolist() == [True, False, False, False, True, False, False, False]
+    np.testing.assert_allclose(worth[[0, 4]], plain[:2], atol=1e-6)
+    assert plain[0] > 0.1 and np.all(worth[[1, 2, 3, 5, 6, 7]] == 0)
+    # Limit eight: a legal edit in the last turn lets the team work, an illegal one does not.
+    unsaid = ["solo 3", "solo 3 <1", "solo 0 <1", "drop 3", "solo 0 <1", "drop 3", "solo 0 <1"]
+    worth, _ = marginals([*unsaid, "drop 3"])
+    np.testing.assert_allclose(worth[:2], plain[:2], atol=1e-6)
+    worth, _ = marginals([*unsaid, "drop 4"])
+    assert not np.any(worth)
+
+
 def test_a_node_and_its_edges_are_one_action_whose_log_probabilities_add_up():
     """Role 1 of three, hearing the first of two agents: ln 0.3 + ln 0.8 + ln 0.75."""
     role = jnp.log(jnp.array([0.5, 0.3, 0.2]))

@@ -37,6 +37,15 @@ def test_the_answer_pays_the_f1_of_the_calls(commands, reward, success):
     assert float(paid) == pytest.approx(reward) and bool(info["success"]) == success
 
 
+@pytest.mark.parametrize(("last", "reward"), [("taxi rome", 1.0), ("taxi oslo", 0.25 * 4 / 6)])
+def test_calls_that_are_not_exact_are_paid_in_part(last, reward):
+    env, params, state = start(partial=0.25)
+    for command in ["weather oslo", "hotel lima", last, "answer"]:
+        action = np.int32(env.action_names.index(command))
+        _, state, paid, *_ = env.step_env(KEY, state, action, params)
+    assert float(paid) == pytest.approx(reward)
+
+
 def test_without_an_answer_nothing_is_paid():
     env, params, state = start(limit=4)
     for _ in range(4):

@@ -1,14 +1,11 @@
 """Every metric that runs write has a name for people, a meaning and a unit."""
 
-import pathlib
-
 import jax
 import pytest
 import tiny
 
-import agentrl
 from agentrl.config.build import build
-from agentrl.evaluation.metric_names import FAMILIES, METRICS, describe, markdown, natural, place
+from agentrl.evaluation.metric_names import FAMILIES, METRICS, describe, natural, place
 from agentrl.run.metrics import MACHINE_METRICS
 
 CONFIGS = {
@@ -61,6 +58,6 @@ def test_titles_differ_and_units_are_few():
     assert {"share", "nats", "seconds", "tokens", ""} <= {metric.unit for metric in METRICS}
 
 
-def test_the_page_of_the_library_has_the_table():
-    page = (pathlib.Path(agentrl.__file__).parent / "README.md").read_text()
-    assert markdown() in page
+def test_each_metric_is_found_by_its_own_name():
+    for metric in METRICS:
+        assert describe(metric.name).meaning == metric.meaning, metric

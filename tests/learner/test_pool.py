@@ -205,8 +205,8 @@ def test_training_begins_with_what_the_warm_start_taught():
         ),
         ({"pool__capacity": 0}, "config.pool.capacity=0 with config.rollout.opponent='pool'"),
         ({"pool__every": 0}, "config.pool.every=0 with"),
-        ({"pool__draw": "newest"}, "expected one of latest, uniform, prioritised"),
-        ({"pool__weighting": "soft"}, "expected one of linear, hard, variance"),
+        ({"pool__draw": "newest"}, "expected one of 'latest', 'uniform', 'prioritised'"),
+        ({"pool__weighting": "soft"}, "expected one of 'linear', 'hard', 'variance'"),
         ({"rollout__members": 3}, "expected a multiple of members"),
     ],
 )

@@ -309,7 +309,7 @@ def test_a_full_context_truncates():
         ({"max_turns": 9}, "raise env.max_steps_in_episode"),
         ({"read": (("context_tokens", 5),)}, "one turn takes"),
         ({"horizons": (9,)}, "expected 1 to max_turns"),
-        ({"anchor": "name"}, "expected one of observation, state"),
+        ({"anchor": "name"}, "expected one of 'observation', 'state'"),
         ({"num_groups": 0}, "expected at least 1"),
         ({"context": "window", "read": (("history", -1),)}, "history=-1: expected at least 0"),
         ({"context": "summary", "read": (("limit", 9),)}, "no token for 'Summarize"),

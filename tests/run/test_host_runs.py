@@ -99,7 +99,7 @@ def test_wrong_combinations_are_errors():
         ({"components__importance": {"cap": 0.0}}, "importance.cap=0.0: expected more than 0"),
         (
             {"components__importance": {"cap": 2.0, "level": "row"}},
-            "importance.level='row': expected one of token, sequence",
+            "importance.level='row': expected one of 'token', 'sequence'",
         ),
         ({"components__importance": {}}, "config.components.importance.cap is missing"),
         ({"warm_start__updates": 2}, "this rollout has no episodes of an expert; set"),

@@ -8,7 +8,7 @@ from agentrl.config.build import build
 from agentrl.run import evaluations, loop, stages
 from configs.hierarchy import volleyball_stages
 from configs.teams import hier_search
-from configs.words import mobile_r1, robo_agent, similar, web_dancer
+from configs.words import mobile_r1, robo_agent, similar, web_dancer, web_dancer_synthesis
 
 
 def three(**changes):
@@ -98,6 +98,10 @@ def test_hcsps_three_stages():
 def test_stages_of_agents_in_words():
     order = ["cold", "rejection", "rl", "scratch", "straight"]
     assert stages.check(web_dancer.get_config()) == order
+    made = web_dancer_synthesis.get_config()
+    assert stages.check(made) == list(web_dancer_synthesis.STAGES)
+    hops = {name: made.stages[name].env.max_hops for name in ("easy_3", "grown_2", "grown_3")}
+    assert hops == {"easy_3": 1, "grown_2": 2, "grown_3": 3}
     order = ["bc", "bc_eipo", "dagger", "eipo", "grpo", "patient"]
     assert stages.check(robo_agent.get_config()) == order
     order = ["format", "only_task", "scratch", "step", "task"]

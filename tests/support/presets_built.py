@@ -13,7 +13,7 @@ import configs
 ELSEWHERE = {"pretrained", "qwen_household_gigpo", "small_qwen", "smollm2", "psro", "jpsro"}
 ELSEWHERE |= {"hier_search", "mobile_r1", "similar", "smollm2_stages", "volleyball_stages"}
 ELSEWHERE |= {"smollm2_program"}
-ELSEWHERE |= {"research_words", "robo_agent", "web_dancer"}
+ELSEWHERE |= {"research_words", "robo_agent", "web_dancer", "web_dancer_synthesis"}
 
 
 def stem(name):

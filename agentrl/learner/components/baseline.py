@@ -8,7 +8,12 @@ from agentrl.streams import Shared
 
 
 def baseline(setup: Setup) -> Component:
-    """Supplies `baseline` f32[tasks, roles]; the estimator returns its new value."""
+    """Supplies `baseline` f32[tasks, roles]; the estimator returns its new value.
+
+    Metrics (Credit):
+      rae_baseline/{task}/{role}: RAE's baseline of {role}, task {task}; running mean of the returns
+        of a role.
+    """
     tasks, roles = setup.rollout.tasks, setup.rollout.roles
 
     def after(value, outcome):

@@ -24,6 +24,10 @@ def expert(
 
     Episodes are replayed in the graph whenever they are read, so none are stored.
 
+    Metrics (Critic and models):
+      held_out_loss: Held-out loss [nats]; negative log-likelihood per token of an expert's episodes
+        that are not learnt from.
+
     Args:
       episodes: read per update.
       demonstrations: number of different episodes; 0: unlimited new ones.

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from agentrl import losses
-from agentrl.checks import check_range
+from agentrl.checks import check_choice, check_range
 from agentrl.learner.component import Component, Setup
 from agentrl.learner.passes import log_probs
 from agentrl.streams import PerPosition
@@ -17,18 +17,17 @@ def importance(setup: Setup, *, cap: float, level: str = "token") -> Component:
     update, at the cost of a forward pass over the rows; terms with scale="importance" are
     multiplied by `losses.truncated_importance_weight` of it over the sampler.
 
-    Metrics: kl/rollout_train over all rows, importance_weight (mean), importance_ess (effective
-    share of the positions, (sum w)^2 / (n sum w^2)).
+    Reports kl/rollout_train (see `update`) over all rows, too.
+
+    Metrics (Objective and optimizer):
+      importance_weight: Importance weight; mean, truncated, of a stale sampler.
+      importance_ess: Effective sample [share]; (sum w)^2 / (n sum w^2) of a stale sampler.
 
     Args:
       cap: largest weight. level: one of `losses.IMPORTANCE_LEVELS`.
     """
     check_range("config.components.importance.cap", cap, 0, above=True)
-    if level not in losses.IMPORTANCE_LEVELS:
-        raise ValueError(
-            f"config.components.importance.level={level!r}: expected one of "
-            f"{', '.join(losses.IMPORTANCE_LEVELS)}"
-        )
+    check_choice("config.components.importance.level", level, losses.IMPORTANCE_LEVELS)
 
     def annotate(context, streams, rows):
         old = log_probs(setup.policy, context.params, rows, setup.microbatch, setup.lengths)

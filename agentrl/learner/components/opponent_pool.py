@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from agentrl.checks import check_choice
 from agentrl.learner.component import Component, InitInputs, Inputs, Setup, UpdateResult
 from agentrl.selfplay import pfsp
 
@@ -45,7 +46,11 @@ def opponent_pool(
     """Supplies `opponents`, the members that the rollout's slots meet (rollout.opponent="pool").
 
     In cooperative environments a match counts as won that reached its goal. Elsewhere it counts by
-    the sign of its return: 0 is a draw. Metrics: pool_size, pool_age (updates).
+    the sign of its return: 0 is a draw.
+
+    Metrics (Opponents, buffers, tasks):
+      pool_size: Opponent pool [members].
+      pool_age: Age of opponents [updates]; mean over those drawn.
 
     Args:
       capacity: members at most; the first are the parameters that training starts from (after a
@@ -127,9 +132,8 @@ def _check(capacity: int, every: int, draw: str, weighting: str) -> None:
                 f"config.pool.{name}={number} with config.rollout.opponent='pool': expected at "
                 "least 1"
             )
-    for name, value, known in (("draw", draw, DRAWS), ("weighting", weighting, pfsp.WEIGHTINGS)):
-        if value not in known:
-            raise ValueError(f"config.pool.{name}={value!r}: expected one of {', '.join(known)}")
+    check_choice("config.pool.draw", draw, DRAWS)
+    check_choice("config.pool.weighting", weighting, pfsp.WEIGHTINGS)
 
 
 def cooperative_tasks(setup: Setup) -> tuple[bool, ...]:

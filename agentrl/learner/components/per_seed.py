@@ -15,7 +15,8 @@ def per_seed(setup: Setup, values: Mapping[str, Sequence[float]]) -> Component:
     A seed learns as a run of its own with these values would: a grid over learning rates costs one
     compilation. The values are in the state, and a run goes on with them.
 
-    Metrics: per_seed/{path}.
+    Metrics (Opponents, buffers, tasks):
+      per_seed/{option}: Own {option}; of a seed, see config.per_seed.
 
     Args:
       values: by path in the config, for example "optimizer.learning_rate", one for each seed.

@@ -56,8 +56,11 @@ def population(
     member that copies another continues from its parameters, optimizer, carry and options, in its
     own episodes, with its own keys.
 
-    Metrics: population/{path}, an option as it was in these updates; where a selection took place,
-    population/fitness and population/parent, the seed that a member copies.
+    Metrics (Opponents, buffers, tasks):
+      population/fitness: Fitness; of a member of the population, at selections.
+      population/parent: Parent [seed]; whose parameters the member has, at selections.
+      population/{option}: Option {option}; of a member of the population, as it was in these
+        updates.
 
     Args:
       ranges: (low, high) by path of each option that members tune.

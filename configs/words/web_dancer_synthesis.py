@@ -1,0 +1,58 @@
+r"""SearchQA in words: WebDancer's questions, easy ones alone or made harder, and RL on them.
+
+Wu et al. (2025), https://arxiv.org/abs/2505.22648 (from notes, no code read). After a short cold
+start (SFT) DAPO on questions of one hop ("easy_1" to "easy_3"), on E2HQA's that grow to two hops
+and to three ("grown_2" and "grown_3", after "easy_1"), or on up to three hops at once ("at_once_1"
+to "at_once_3"). A stage of RL is 30 updates, an arm is three stages.
+
+    python -m launchers.train --config=configs/words/web_dancer_synthesis.py --workdir=runs/made
+    python -m launchers.evaluate --workdir=runs/made/grown_3 --noexpert --episodes=512 \
+        --options=min_hops=3,max_hops=3,split=unseen,max_steps_in_episode=6
+"""
+
+import ml_collections
+
+from agentrl import advantages, losses, rollout
+from agentrl.config import env_section, section, term
+from configs._shared import language
+
+# The stage that a stage starts from, and most hops of its questions.
+STAGES = {
+    "cold": (None, 3),
+    "easy_1": ("cold", 1),
+    "easy_2": ("easy_1", 1),
+    "easy_3": ("easy_2", 1),
+    "grown_2": ("easy_1", 2),
+    "grown_3": ("grown_2", 3),
+    "at_once_1": ("cold", 3),
+    "at_once_2": ("at_once_1", 3),
+    "at_once_3": ("at_once_2", 3),
+}
+SFT, RL = 200, 30
+
+
+def get_config() -> ml_collections.ConfigDict:
+    return ml_collections.ConfigDict({"stages": {name: _stage(name) for name in STAGES}})
+
+
+def _stage(name: str) -> ml_collections.ConfigDict:
+    start, hops = STAGES[name]
+    env = env_section(
+        "SearchQA-v1", objectives=1, entities=20, relations=4, max_hops=hops, format_reward=1 / 9,
+        synthesis="harden",
+    )  # fmt: skip
+    acting = section(rollout.episodes, num_groups=8, group_size=8)
+    context = section(rollout.contexts.whole)
+    method = "grpo" if start else "sft"
+    config = language.config_of(method, env, acting, context, warm_updates=0, updates=RL)
+    config.num_seeds, config.log_every = 5, 10
+    config.learner.update(microbatch=None, lengths=1)
+    if start is None:
+        config.updates = config.warm_start.updates = SFT
+        return config
+    config.updates = RL
+    config.init_from = f"stage:{start}"
+    config.optimizer.learning_rate = 1e-3
+    config.filters.dynamic_sampling = section(advantages.dynamic_sampling)
+    config.objective.policy = term(losses.clipped_surrogate, clip_high=0.28)
+    return config

@@ -1,0 +1,1 @@
+"""Retail: a shop's support desk, its customer and its database."""
