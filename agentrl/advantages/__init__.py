@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from agentrl.advantages.token_level import token_gae as token_gae
     from agentrl.advantages.turn_assignment import dual_level as dual_level
     from agentrl.advantages.turn_assignment import user_rl as user_rl
+    from agentrl.advantages.turn_filters import arrived_turns as arrived_turns
     from agentrl.advantages.turn_filters import high_entropy_turns as high_entropy_turns
     from agentrl.advantages.turn_filters import nonzero_turns as nonzero_turns
     from agentrl.advantages.turn_filters import sampled_turns as sampled_turns

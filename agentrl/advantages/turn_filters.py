@@ -1,10 +1,15 @@
-"""Filters of single turns: those that an update learns from, bool[N, T], after the estimator."""
+"""Filters of single turns: those that an update learns from, bool[N, T].
+
+Those that read the estimator's advantage act after it; others before it or after it, as a config
+says.
+"""
 
 import jax
 import jax.numpy as jnp
 
 from agentrl.advantages.weighting import kept_by_entropy
 from agentrl.checks import check_range, check_streams
+from agentrl.declarations import assumes
 
 
 def nonzero_turns(mask: jax.Array, advantage: jax.Array) -> jax.Array:
@@ -63,6 +68,47 @@ def high_entropy_turns(
       (Computer-use-agents/dart-gui e0e606d) the mask is only there as comments.
     """
     return kept_by_entropy("high_entropy_turns", mask, group, turn_entropy, quantile, role)
+
+
+@assumes("whole_episodes")
+def arrived_turns(
+    mask: jax.Array, duration: jax.Array, *, deadline: float, longest: float = 0.0
+) -> jax.Array:
+    """Turns to keep, bool[N, T]: those that ended before a deadline of the stream's own clock.
+
+    e[i, t] = sum of d[i, s] over the turns s <= t where mask is True; turn t is kept where
+    e <= deadline and e - d <= deadline - longest. What a learner has that begins all its workers
+    anew at each update, and takes what they ended by the deadline: of quick actions more than were
+    chosen among slow ones, since the last of each worker is lost, and that is more often a slow
+    one. Let c(a) be the expected number of turns that begin at deadline - d(a) or before; then
+    action a arrives pi(a) c(a) times. With a deadline of D, the longest duration, and a policy that
+    is always quick (d), c is D / d for the quick action and 1 for the slow one, which is what
+    `duration_aware` takes back; for a policy that is always slow both are 1, and nothing is to be
+    taken back.
+
+    Args:
+      mask: bool[N, T], the agent acted.
+      duration: f32[N, T], time of each turn; not negative.
+      deadline: time of an update, above 0, in the unit of the durations.
+      longest: with the longest duration of any action, turns count that would have arrived whatever
+        was chosen, so that actions are seen as often as they are chosen; 0: all that arrived.
+
+    Returns:
+      bool[N, T]. Durations of whole numbers are summed exactly, others to float32's rounding.
+
+    Raises:
+      ValueError: an option outside its range, or arrays of other shapes or types.
+
+    References:
+      Yang et al. (2025), https://arxiv.org/abs/2509.01684 (from notes): distributed actors, and
+      gradients of what has arrived. The deadline, and `longest`, are ours.
+    """
+    check_range("arrived_turns deadline", deadline, 0.0, above=True)
+    check_range("arrived_turns longest", longest, 0.0, deadline)
+    check_streams("arrived_turns", mask, numbers={"duration": duration})
+    time = jnp.where(mask, jnp.asarray(duration, jnp.float32), 0.0)
+    ended = jnp.cumsum(time, axis=1)
+    return mask & (ended <= deadline) & (ended - time <= deadline - longest)
 
 
 def winner_turns(mask: jax.Array, winner_turns: jax.Array) -> jax.Array:

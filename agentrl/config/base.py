@@ -65,9 +65,9 @@ def base_config() -> ml_collections.ConfigDict:
       that look at the model before credit is given.
     reward: terms by name, applied in alphabetical order, those that move rewards (`at_end`) last.
       Those that read `reward` give another reward, the others a penalty.
-    filters: by name, functions to bool[N], the streams that are learnt from. With when="before" a
-      rejected stream takes no part in the estimator's statistics, with when="after" it does; these
-      may also choose turns, bool[N, T], by their advantage.
+    filters: by name, functions to bool[N], the streams that are learnt from, or to bool[N, T], the
+      turns. With when="before" what is rejected takes no part in the estimator's statistics, with
+      when="after" it does, and the filter may read the `advantage`.
     advantage: the estimator. reweighting: by name, functions (advantage, ...) -> advantage.
     objective: the terms of the loss by name (`term`); one of weight 0 is left out.
     learner, optimizer: epochs, minibatches, AdamW. optimizers: optimizers of their own for entries

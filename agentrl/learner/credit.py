@@ -48,8 +48,8 @@ class Recipe(NamedTuple):
     reward: terms, in the order in which they apply. carried: the name of the carried number that
     the estimator returns a new value of; None for one that returns advantages alone. before:
     filters whose rejected streams take no part in the statistics; after: filters whose rejected
-    streams do, and are not learnt from; these may read the `advantage`, and choose turns, bool[N,
-    T]. reweighting: (advantage, ...) -> advantage, per turn or per
+    streams do, and are not learnt from, and which may read the `advantage`. Both choose streams,
+    bool[N], or turns, bool[N, T]. reweighting: (advantage, ...) -> advantage, per turn or per
     position; the critic's target is of the advantage before it.
     """
 
@@ -110,14 +110,16 @@ def credit_of(
     estimator = recipe.estimator
     by_position = reads_positions(estimator)
     arrays = arrays_of(streams) | dict(extra)
-    keep = jnp.any(streams.mask, axis=1)
+    keep, turns = jnp.any(streams.mask, axis=1), None
     for chosen in recipe.before.values():
-        keep = keep & chosen(arrays)
-        arrays["mask"] = streams.mask & keep[:, None]
+        keep, turns = _narrowed(chosen, arrays, streams.mask, keep, turns)
+        arrays["mask"] = streams.mask & keep[:, None] & (True if turns is None else turns)
     reward, penalty = shaped(recipe, arrays)
     with_rows = arrays
     if rows is not None and (by_position or recipe.reweighting):
         counted = rows.loss_mask & keep[rows.stream][:, None]
+        if turns is not None:
+            counted = counted & (at_positions(turns, rows) > 0)
         with_rows = arrays_of(streams, rows.replace(loss_mask=counted)) | arrays
     if by_position:
         arrays = with_rows
@@ -132,19 +134,29 @@ def credit_of(
     if by_position:
         kind, like, shape = PerPosition, arrays["loss_mask"], "[R, L]"
     check_returned(estimator.name, advantage, like, f"advantages {shape}")
-    turns = None
     for chosen in recipe.after.values():
-        kept = chosen({**arrays, "advantage": advantage})
-        if kept.ndim == 1:
-            keep = keep & kept
-        else:
-            check_returned(chosen.name, kept, streams.mask, "bool[N] or bool[N, T]")
-            turns = kept if turns is None else turns & kept
+        given = {**arrays, "advantage": advantage}
+        keep, turns = _narrowed(chosen, given, streams.mask, keep, turns)
     target = None
     if recipe.value is not None:
         mask = arrays["loss_mask"] if by_position else streams.mask
         target = kind(jnp.where(mask, advantage + arrays[recipe.value], 0.0))
     return Credit(reweighted(recipe, kind(advantage), with_rows), keep, target, carried, turns)
+
+
+def _narrowed(
+    chosen: Function,
+    arrays: Mapping[str, jax.Array],
+    mask: jax.Array,
+    keep: jax.Array,
+    turns: jax.Array | None,
+) -> tuple[jax.Array, jax.Array | None]:
+    """`Credit.keep` and `Credit.turns` after one more filter. mask: bool[N, T], of all streams."""
+    kept = chosen(arrays)
+    if kept.ndim == 1:
+        return keep & kept, turns
+    check_returned(chosen.name, kept, mask, "bool[N] or bool[N, T]")
+    return keep, kept if turns is None else turns & kept
 
 
 def reweighted(

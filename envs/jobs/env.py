@@ -21,11 +21,13 @@ class JobsState(EnvState):
 
 @struct.dataclass
 class JobsParams(EnvParams):
-    """shift: time of an episode. overtime: the job at its end is still finished."""
+    """shift: time of an episode. overtime: the job at its end is still finished. milestone_reward:
+    for each milestone that a job without success reached."""
 
     max_steps_in_episode: int = 32
     shift: float = 32.0
     overtime: bool = False
+    milestone_reward: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,18 +39,25 @@ class Jobs(Environment):
     fails, or, with `overtime`, is finished first.
 
     Observation: float32, the kind of the job, one-hot; never the time. Actions: the methods.
-    Reward: 1 for a job done well. Ends with the shift. `info["seconds"]` is the time that the turn
-    took; of a job that the end of the shift cut, the time until then.
+    Reward: 1 for a job done well; any other gets `milestone_reward` for each of its `milestones`
+    that it reached, so that a job which was begun and not finished is paid in part. Milestone i of
+    M is due after i/M of the job's time, and reached with probability chance^(i/M); all M are a job
+    done well. What the end of a shift cuts has reached what was due by then. Ends with the shift.
+    `info["seconds"]` is the time that the turn took; of a job that the end of the shift cut, the
+    time until then.
 
     Expert: the method with the best chance, whatever its duration: it has the most reward per job,
     not per time.
 
     Source: Yang et al. (2025), https://arxiv.org/abs/2509.01684 (from notes, no code published):
-    actions of unequal duration, of which those count that end in time. The environment is ours.
+    actions of unequal duration, of which those count that end in time; 0.1 for each of seven prints
+    that a frozen model has put into a program (imports, data loaded, ...), which the grade of a
+    valid submission replaces. The environment is ours; there a failed program also costs 10.
     """
 
     durations: tuple[float, ...] = (1.0, 8.0)
     chances: tuple[tuple[float, ...], ...] = ((0.5, 0.9), (0.8, 0.6))
+    milestones: int = 7
 
     wordings: ClassVar[str] = "envs.jobs.words"
     costly_reset: ClassVar[bool] = False
@@ -67,6 +76,8 @@ class Jobs(Environment):
                 f"chances {self.chances}: expected for each kind of job {methods} probabilities, "
                 "one per duration"
             )
+        if self.milestones < 1:
+            raise ValueError(f"milestones {self.milestones}: expected at least 1")
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -82,13 +93,19 @@ class Jobs(Environment):
     ) -> tuple[JobsState, jax.Array]:
         """Time passes, the job succeeds or not, and the next one is at hand."""
         luck_key, kind_key = jax.random.split(key)
-        until = state.used + jnp.asarray(self.durations, jnp.float32)[action]
+        duration = jnp.asarray(self.durations, jnp.float32)[action]
+        until = state.used + duration
         in_time = params.overtime | (until <= params.shift)
         chance = jnp.asarray(self.chances, jnp.float32)[state.kind, action]
-        well = in_time & (jax.random.uniform(luck_key) < chance)
+        luck = jax.random.uniform(luck_key)
+        well = in_time & (luck < chance)
+        # Its last milestone is the job done well.
+        part = np.arange(1, self.milestones, dtype=np.float32) / self.milestones
+        due = params.overtime | (state.used + part * duration <= params.shift)
+        partial = params.milestone_reward * jnp.sum(due & (luck < chance**part))
         kind = jax.random.randint(kind_key, (), 0, len(self.chances))
         used = jnp.where(in_time, until, params.shift)
-        return state.replace(kind=kind, used=used), well.astype(jnp.float32)
+        return state.replace(kind=kind, used=used), jnp.where(well, 1.0, partial)
 
     def observe(self, state: JobsState, params: JobsParams) -> jax.Array:
         return (state.kind == np.arange(len(self.chances))).astype(jnp.float32)

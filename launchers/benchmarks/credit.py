@@ -75,6 +75,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "uncertain_turns": {},
     "dynamic_sampling": {},
     "accepted": {},
+    "arrived_turns": {"deadline": 32.0},
     "helps_all": {},
     "high_entropy_turns": {},
     "nonzero_turns": {},

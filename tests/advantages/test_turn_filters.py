@@ -1,5 +1,7 @@
 """Filters of turns: worked numbers, and that every turn is drawn equally often."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -67,6 +69,44 @@ def test_a_batch_is_learnt_from_by_turns():
     np.testing.assert_array_equal(credit.of_turns(MASK), expected)
     np.testing.assert_array_equal(credit.of_positions(rows), expected)
     np.testing.assert_allclose(credit.carried["baseline"], 0.05 * (1.5 - 0.5) / 4)
+
+
+def test_turns_that_arrived_by_a_deadline():
+    """Ends of streams: 1, 2, 6; 4 (a turn of 2.5 that is not the agent's lies between), 4.5."""
+    mask = np.array([[1, 1, 1], [1, 0, 1]], bool)
+    duration = np.float32([[1, 1, 4], [4, np.nan, 0.5]])
+    for options, expected in (
+        ({"deadline": 4.0}, [[1, 1, 0], [1, 0, 0]]),
+        ({"deadline": 6.0}, [[1, 1, 1], [1, 0, 1]]),
+        # Begun at 0, 1, 2; 0, 4.
+        ({"deadline": 5.0, "longest": 4.0}, [[1, 1, 0], [1, 0, 0]]),
+        ({"deadline": 4.0, "longest": 4.0}, [[1, 0, 0], [1, 0, 0]]),
+    ):
+        kept = jax.jit(functools.partial(advantages.arrived_turns, **options))(mask, duration)
+        np.testing.assert_array_equal(kept, np.array(expected, bool))
+        np.testing.assert_array_equal(kept, advantages.arrived_turns(mask, duration, **options))
+    with pytest.raises(ValueError, match="longest=5.0: expected at least 0 and at most 4"):
+        advantages.arrived_turns(mask, duration, deadline=4.0, longest=5.0)
+
+
+def test_turns_that_a_filter_rejects_before_take_no_part_in_the_mean():
+    """Of rewards 1, 0, 0 two arrived, with mean 1/2 and deviation 1/sqrt 2; weights 1/2 and 3/2."""
+    mask = np.ones((1, 3), bool)
+    duration = np.float32([[1, 3, 8]])
+    streams = Streams(reward=np.float32([[1, 0, 0]]), mask=mask, duration=duration)
+    turn = np.arange(3)[None]
+    rows = Rows(turn, mask, np.zeros(1, int), turn, np.zeros(mask.shape))
+    recipe = Recipe(
+        Function(advantages.reinforce_pp, {"gamma": 0.0}),
+        before={"arrived": Function(advantages.arrived_turns, {"deadline": 4.0})},
+        reweighting={"duration": Function(advantages.duration_aware, {"cap": None})},
+    )
+    credit = credit_of(recipe, streams, rows, {})
+    np.testing.assert_array_equal(credit.of_turns(mask), [[True, True, False]])
+    np.testing.assert_array_equal(credit.of_positions(rows), [[True, True, False]])
+    np.testing.assert_allclose(
+        credit.advantage.values, np.array([[0.5, -1.5, 0]]) / 2**0.5, rtol=1e-5
+    )
 
 
 def test_turns_of_high_entropy_worked_example():

@@ -37,6 +37,74 @@ def test_a_shift_cuts_the_job_at_its_end_or_finishes_it():
     assert shift(env, params, [0, 1])[1] == (1.0, 8.0, True)
 
 
+def test_a_job_without_success_is_paid_by_its_milestones():
+    """Milestone i of 4 of a job of chance 0.25 is reached with 0.25**(i/4): .707, .5, .354, .25;
+    what the end of the shift cuts has what was due by then."""
+    four = {"durations": (4.0, 8.0), "chances": ((0.25, 1.0),), "milestones": 4, "shift": 10.0}
+    env, params = envs.make("Jobs-v1", **four, milestone_reward=0.1)
+    _, plain = envs.make("Jobs-v1", **four)
+    keys = jax.random.split(KEY, 2000)
+    state = env.initial(KEY, params)
+    step = jax.jit(jax.vmap(env.transition, in_axes=(0, None, None, None)))
+    paid = np.asarray(step(keys, state, np.int32(0), params)[1])
+    luck = np.array([jax.random.uniform(jax.random.split(key)[0]) for key in keys[:200]])
+    for one, told in zip(luck, paid, strict=False):
+        reached = sum(bool(one < np.float32(0.25) ** np.float32(i / 4)) for i in range(1, 5))
+        assert told == pytest.approx(1.0 if reached == 4 else 0.1 * reached)
+    wanted = 0.25 + 0.1 * sum(0.25 ** (i / 4) - 0.25 for i in range(1, 4))
+    np.testing.assert_allclose(paid.mean(), wanted, atol=4 * paid.std() / np.sqrt(2000))
+    np.testing.assert_array_equal(step(keys, state, np.int32(0), plain)[1], paid == 1)
+    # At 5 of 10, 5 of 8 units of a sure job: its milestones at 2 and 4 are due, the next is not.
+    late = state.replace(used=np.float32(5.0))
+    np.testing.assert_allclose(step(keys, late, np.int32(1), params)[1], 0.2)
+    np.testing.assert_array_equal(
+        step(keys, late, np.int32(1), params.replace(overtime=True))[1], 1
+    )
+
+
+def gradient(seen, chances, weights, baseline):
+    """Policy gradient of one logit (quick less slow) at equal probabilities, by the seen turns."""
+    reward = np.array([chances[m] for m in range(2)])
+    mean = (seen * reward).sum() / seen.sum() if baseline else 0.0
+    each = seen * (reward - mean) * weights
+    return (each[0] - each[1]) / 2
+
+
+def test_what_a_deadline_does_to_the_gradient():
+    """Workers in plain Python that begin anew, and the turns that ended by the deadline: the quick
+    method arrives more often than it is chosen; the weight takes back more than that unless the
+    policy is quick already; turns that began early enough are as many as are chosen."""
+    durations, deadline, workers = (1, 4), 4, 20_000
+    rng = np.random.default_rng(0)
+
+    def arrivals(quick, longest):
+        seen = np.zeros(2)
+        for _ in range(workers):
+            clock = 0
+            while clock <= deadline:
+                method = int(rng.random() >= quick)
+                begun, clock = clock, clock + durations[method]
+                seen[method] += clock <= deadline and begun <= deadline - longest
+        return seen / workers / np.array([quick, 1 - quick])
+
+    for quick in (0.5, 0.99):
+        # Turns begun at 0 to 3 by workers that were quick so far; slow ones can only be first.
+        counts = sum(quick**t for t in range(4)), 1.0
+        np.testing.assert_allclose(arrivals(quick, 0), counts, rtol=0.1)
+        np.testing.assert_allclose(arrivals(quick, 4), 1.0, rtol=0.1)
+    seen, equal, by_time = np.array([1.875, 1.0]), np.ones(2), np.array(durations)
+    # Without a baseline, slow is better (0.9, 0.5), and the gradient says quick; weighted, slow.
+    assert gradient(seen, (0.5, 0.9), equal, False) > 0 > gradient(seen, (0.5, 0.9), by_time, False)
+    # But quick is better (0.8, 0.6), and the weighted one says slow: it takes back 4, not 1.875.
+    assert gradient(seen, (0.8, 0.6), equal, False) > 0 > gradient(seen, (0.8, 0.6), by_time, False)
+    assert gradient(np.array([3.94, 1.0]), (0.8, 0.6), by_time, False) > 0
+    # Less the mean of what arrived both are right.
+    for chances in ((0.5, 0.9), (0.8, 0.6)):
+        better = np.sign(chances[0] - chances[1])
+        for weights in (equal, by_time):
+            assert np.sign(gradient(seen, chances, weights, True)) == better
+
+
 def test_the_expert_has_the_best_chance_of_each_kind():
     env, params = envs.make("Jobs-v1", chances=((0.5, 0.9), (0.8, 0.6), (0.1, 0.2)))
     state = env.initial(KEY, params)

@@ -165,3 +165,36 @@ def test_queries_are_of_the_day():
     env, params, state, step = scripted(days=2)
     state, *_ = gained(state, step, (0, HOLD))
     assert not bool(state.asked.any()) and bool(env.legal(state, params)[0])
+
+
+def best_return(weights, share, queries, cost, told=()):
+    """The most that at most so many queries are worth, by enumeration of all signals, after the
+    answers {tool: signal} told."""
+    signals = rules.tables(rules.WEIGHTS).signals.astype(int)
+    right = np.asarray(rules.decision(signals @ np.array(weights)))
+    chance = {rules.HOLD: share, rules.BUY: (1 - share) / 2, rules.SELL: (1 - share) / 2}
+    weight = np.array([chance[d] / (right == d).sum() for d in right])
+    weight = weight * np.all([signals[:, tool] == one for tool, one in told], axis=0)
+    paid = [
+        np.where(right == d, 1.0, np.where((right == -d) & (d != 0), -1.0, -0.5)) @ weight
+        for d in (rules.BUY, rules.HOLD, rules.SELL)
+    ]
+    asked = {tool for tool, _ in told}
+    for tool in np.flatnonzero(weights) if queries else ():
+        if tool not in asked:
+            after = [(*told, (tool, one)) for one in (-1, 0, 1)]
+            each = sum(best_return(weights, share, queries - 1, cost, one) for one in after)
+            paid.append(each - cost * weight.sum())
+    return max(paid)
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0.8, (0.7, 0.7, 0.810, 0.884)), (0.5, (0.25, 0.548, 0.696, 0.882))]
+)
+def test_what_queries_are_worth(share, expected):
+    """With HOLD on 80 % of the days one query is worth nothing, even free: BUY has at most 5/13
+    after it. Two or three are worth 0.11 and 0.18 together."""
+    for queries, value in enumerate(expected):
+        found = [best_return(weights, share, queries, 0.05) for weights in rules.WEIGHTS]
+        assert np.mean(found) == pytest.approx(value, abs=0.001)
+    assert best_return(rules.WEIGHTS[0], 0.8, 1, 0.0) == pytest.approx(0.7)

@@ -28,6 +28,7 @@ OPTIONS = {
     "buffer": 0.3,
     "thresholds": (0.1, 0.5),
     "amount": 0.1,
+    "deadline": 2.0,
     "clip": 0.2,
     "cap": 2.0,
     "estimator": "k3",
