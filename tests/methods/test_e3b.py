@@ -25,6 +25,10 @@ from agentrl.rewards.novelty import elliptical_novelty
 from agentrl.streams import Shared
 
 TOKENS, BUCKETS, RIDGE = 64, 32, 0.5
+in_both = pytest.mark.parametrize(
+    "words",
+    [pytest.param(False, id="arrays"), pytest.param(True, id="words", marks=pytest.mark.long)],
+)
 
 
 def with_bonus(config, **options):
@@ -63,7 +67,7 @@ def by_loop(phi, anchor, mask, ends):
     return out
 
 
-@pytest.mark.parametrize("words", [False, True], ids=["arrays", "words"])
+@in_both
 def test_the_bonus_is_that_of_a_loop(words):
     component, value, batch = first_batch(words)
     streams, rows, mask = batch.streams, batch.rows, np.asarray(batch.streams.mask)
@@ -82,7 +86,7 @@ def test_the_bonus_is_that_of_a_loop(words):
     assert (expected > 0).any()
 
 
-@pytest.mark.parametrize("words", [False, True], ids=["arrays", "words"])
+@in_both
 def test_the_inverse_model_learns_from_the_steps_of_an_episode(words):
     component, value, batch = first_batch(words)
     hooks = component.after.__self__
