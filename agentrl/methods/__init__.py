@@ -15,6 +15,7 @@ short hooks stand in that function itself.
   corrections      episodes whose errors a teacher corrects and nobody imitates (STeP, AgentRefine)
   counterfactual   a rollout that plays its tasks again with a player replaced (EAGLET)
   curiosity        random network distillation, NovelD, E3B: a network with its own optimiser
+  e3b              what is new in an episode, by an inverse model's features, and in the run
   curriculum       tasks of a list drawn by the policy's success
   dagger           a teacher's labels in the states that the policy visits, of all rounds
   early_experience what other actions in an expert's states lead to, to be predicted or thought of

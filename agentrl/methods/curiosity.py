@@ -159,8 +159,8 @@ def curiosity(
         observations of the batch.
       known_scale: 0 is random network distillation, 0.1 NovelD.
       episodic: a factor per episode: "none"; "first", 1 at the first visit of an anchor and else 0;
-        "elliptical", E3B's bonus with ridge `ridge`, of the random network's features (deviation:
-        E3B's are those of an inverse model).
+        "elliptical", E3B's bonus with ridge `ridge`, of the random network's features (E3B's own
+        are those of an inverse model: `agentrl.methods.e3b`).
 
     Raises:
       ValueError: a policy that reads text, a rollout without anchors for episodic="first", or an

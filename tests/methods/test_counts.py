@@ -13,7 +13,7 @@ from agentrl import rewards
 from agentrl.config import section
 from agentrl.config.build import build
 from agentrl.learner.component import UpdateResult
-from agentrl.methods.counts import bucket_of, visit_counts
+from agentrl.methods.counts import bucket_of, counted, visit_counts
 from agentrl.streams import Streams
 
 # Places that the turns of two episodes are acted from; the second is one turn shorter.
@@ -53,6 +53,24 @@ def test_the_root_of_how_often_it_was_met(first_only, visits):
     again = streams_of(np.array([[1, 7, 3, 3]], np.uint32), np.array([[True, True, True, False]]))
     later, _ = component.annotate(context(counts), again, None)
     np.testing.assert_allclose(later["novelty"].values, [[1, 2**-0.5, 0, 0]], rtol=1e-6)
+
+
+def test_without_a_power_first_visits_are_left():
+    component = visit_counts(setup_of(*envs.make("FrozenLake-v1")), power=0.0)
+    notes, _ = component.annotate(context(component.init(None) + 5), streams_of(), None)
+    np.testing.assert_array_equal(notes["novelty"].values, [[1, 0, 1, 0], [1, 0, 0, 0]])
+
+
+def test_places_that_share_a_bucket_share_a_count():
+    # One bucket: seven turns here, two before.
+    new, counts = counted(jnp.full(1, 2.0), streams_of())
+    np.testing.assert_allclose(new, np.full(MASK.shape, 9**-0.5), rtol=1e-6)
+    assert counts.tolist() == [9]
+    new, counts = counted(jnp.zeros(2), streams_of())
+    bucket = np.asarray(bucket_of(streams_of().anchor, 2))
+    shared = np.array([(bucket[MASK] == b).sum() for b in range(2)])
+    np.testing.assert_array_equal(counts, shared)
+    np.testing.assert_allclose(np.asarray(new)[MASK], shared[bucket[MASK]] ** -0.5, rtol=1e-6)
 
 
 def test_fingerprints_are_spread_over_the_buckets():

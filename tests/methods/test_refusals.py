@@ -16,6 +16,7 @@ from agentrl.methods.critic_first import critic_first
 from agentrl.methods.curiosity import curiosity
 from agentrl.methods.curriculum import curriculum
 from agentrl.methods.drift import drift
+from agentrl.methods.e3b import e3b
 from agentrl.methods.guided import guided
 from agentrl.methods.igpo import information_gain
 from agentrl.methods.noisy_judge import noisy_judge
@@ -34,6 +35,7 @@ REFUSED = [
     (curiosity, talk_config, {}, "'curiosity' needs a policy over arrays"),
     (curriculum, lake, {}, "draws numbers of tasks, which this rollout does not"),
     (drift, talk_config, {"reminder": "||", "turns": (0,)}, "turns"),
+    (e3b, segments_config, {}, "'e3b' needs whole episodes"),
     (guided, groups_config, {"guidance": "||"}, "'guided' needs a language policy"),
     (information_gain, talk_config, {}, "environment with `reference_answer`, such as SearchQA"),
     (noisy_judge, lake, {"missed": 1.5}, "missed"),
@@ -56,7 +58,7 @@ REFUSED = [
 def test_what_a_component_does_not_fit_is_said(component, config_of, options, message):
     config = config_of()
     config.components[component.__name__] = section(component, **options)
-    if component in (curiosity, visit_counts):
+    if component in (curiosity, e3b, visit_counts):
         config.reward.novelty = section(rewards.novelty_bonus, coefficient=0.01)
     with pytest.raises(ValueError, match=message):
         build(config)
