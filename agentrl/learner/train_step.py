@@ -280,7 +280,11 @@ def make_train(setup: Setup, phase: Phase) -> Train:
     programs.
     """
     if setup.rollout.runner.of_phase(phase.collects).traced:
-        return functools.partial(_train_in_graph, setup, phase)
+
+        def train(state: TrainState) -> tuple[TrainState, Metrics]:
+            return _train_in_graph(setup, phase, state)
+
+        return train
     return _OnHost(setup, phase).train
 
 

@@ -21,7 +21,8 @@ def judged_potential(setup: Setup, *, scale: float = 1.0) -> Component:
     less those away from it; with "critic" it is V of the state and the rewards so far, less V of
     the first one.
 
-    Metric final_potential, phi at the end of an episode.
+    Metrics (Credit):
+      final_potential: Potential at the end; phi at the last turn, mean over episodes.
 
     Args:
       scale: above 0; what one unit of judgement is worth.

@@ -16,7 +16,8 @@ def noisy_judge(
     turns become 0. One that failed is judged a success with probability `invented`: its last turn
     is rewarded by `pays`. Success itself, and so its metrics, stays true.
 
-    Metric judge_error, share of the episodes that were judged wrong.
+    Metrics (Credit):
+      judge_error: Judged wrong [share]; episodes whose judgement is not their success.
 
     Args:
       missed, invented: probabilities in [0, 1]. pays: the reward of a success.

@@ -46,7 +46,10 @@ def reward_scaling(setup: Setup) -> Component:
     the returns of this and all earlier updates.
 
     The mean is not subtracted: in groups it would change nothing, and to a critic it is a constant.
-    Returns are of the environment's own rewards. Metric reward_std, the deviation.
+    Returns are of the environment's own rewards.
+
+    Metrics (Credit):
+      reward_std: Deviation of returns; by which rewards are divided.
 
     References:
       Zheng et al. (2023), Secrets of RLHF in large language models part I: PPO,

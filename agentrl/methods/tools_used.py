@@ -13,8 +13,10 @@ def tools_used(setup: Setup) -> Component:
     `consolation` and `local_first`.
 
     For environments with `tools_of(actions) -> bool[..., K]` and `tools_listed`, the number of
-    tools in the prompt of each role, such as Research-v1, and policies over arrays. Metric
-    tools/share: mean share of the listed tools that a stream used, of streams that used any.
+    tools in the prompt of each role, such as Research-v1, and policies over arrays.
+
+    Metrics (Credit):
+      tools/share: Listed tools used [share]; mean over the streams that used any.
 
     Raises:
       ValueError: another environment, policy or rollout.

@@ -19,7 +19,9 @@ def turn_ratio(setup: Setup) -> Component:
     worth is in the advantages. It takes a forward pass. Component `importance` weighs positions
     instead.
 
-    Metrics: turn_ratio, the mean of min(1, rho); turn_ratio/below, the share of turns with rho < 1.
+    Metrics (Credit):
+      turn_ratio: Ratio of turns, at most 1; mean of min(1, rho).
+      turn_ratio/below: Ratio of turns below 1 [share]; turns with rho < 1.
     """
 
     def annotate(context, streams, rows):
