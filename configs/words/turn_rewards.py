@@ -10,7 +10,7 @@ success alone pays ("spa"). WORLD_sft: the expert imitated. MAPO: support_mixed.
         --config.init_from=runs/calls_sft
 
 Five seeds, success: calls 0.58 by the outcome, dual 0.66; chain 0.805, gated 0.781, summed 0.198,
-which does not submit; video 0.360, gated 0.277, ungated 0.291 (README.md).
+which does not submit; video 0.360, gated 0.277; spa 0.738 by the outcome, else 0 (README.md).
 """
 
 import ml_collections
@@ -27,8 +27,10 @@ WORLDS = {
     "video": (video, ("outcome", "gated", "ungated"), 300),
     "chain": (submission, ("outcome", "gated", "summed"), 20),
     "support": (support, ("outcome", "mixed", "turn"), 60),
-    "spa": (progress, ("outcome", "spa", "fitted", "kept"), 40),
+    "spa": (progress, ("outcome", "spa", "fitted", "kept", "published", "grounded"), 40),
 }
+# As "fitted" and "kept", with SPA's reward for replies that are commands.
+GROUNDED = {"published": "fitted", "grounded": "kept"}
 VARIANTS = tuple(f"{name}_{arm}" for name, (_, arms, _) in WORLDS.items() for arm in ("sft", *arms))
 
 
@@ -37,7 +39,7 @@ def get_config(variant: str = "calls_dual") -> ml_collections.ConfigDict:
     world, _, arm = variant.partition("_")
     module, arms, warm = WORLDS[world]
     first = arm == "sft"
-    arrays = module.get_config(arms[0] if first else arm)
+    arrays = module.get_config(arms[0] if first else GROUNDED.get(arm, arm))
     env = arrays.env
     if world == "spa":
         # A coin's way is too long for what SFT teaches in words: 0.005 come to its end.
@@ -61,5 +63,7 @@ def get_config(variant: str = "calls_dual") -> ml_collections.ConfigDict:
         if world == "spa":
             # Else episodes at the limit are worth what the critic hopes for, and all come to it.
             config.advantage.at_limit = "end"
+        if arm in GROUNDED:
+            config.reward.progress.beta = 0.5
         config.optimizer.learning_rate = 1e-3
     return config

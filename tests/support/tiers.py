@@ -288,8 +288,8 @@ LONG_TESTS = (
     ),
     "methods/test_growing_batch.py::test_solved_episodes_stay?arrays?",
     "methods/test_meee.py::test_one_model_or_no_trust*?options0?",
-    # Second of a kind, by what they cost: groups, a kill in the middle of a save, updates in passes,
-    # one seat of two, one context of a component's are kept.
+    # Second of a kind, by cost. Kept: groups, a kill in the middle of a save, updates in passes,
+    # one seat of two, one context of a component.
     "run/test_loop.py::test_run_directory?talk?",
     "run/test_loop.py::test_resumed_equals_uninterrupted?segments?",
     "run/test_writers.py::test_a_killed_process*",
