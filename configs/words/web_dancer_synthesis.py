@@ -1,13 +1,15 @@
 r"""SearchQA in words: WebDancer's questions, easy ones alone or made harder, and RL on them.
 
-Wu et al. (2025), https://arxiv.org/abs/2505.22648 (from notes, no code read). After a short cold
-start (SFT) DAPO on questions of one hop ("easy_1" to "easy_3"), on E2HQA's that grow to two hops
-and to three ("grown_2" and "grown_3", after "easy_1"), or on up to three hops at once ("at_once_1"
-to "at_once_3"). A stage of RL is 30 updates, an arm is three stages.
+Wu et al. (2025), https://arxiv.org/abs/2505.22648 (from notes, no code read). After SFT on one and
+two hops DAPO on no more ("easy_1" to "easy_3"), on E2HQA's questions of up to three hops after
+"easy_1" ("grown_2", "grown_3") or at once ("at_once_1" to "at_once_3"). A stage is 30 updates.
 
     python -m launchers.train --config=configs/words/web_dancer_synthesis.py --workdir=runs/made
     python -m launchers.evaluate --workdir=runs/made/grown_3 --noexpert --episodes=512 \
         --options=min_hops=3,max_hops=3,split=unseen,max_steps_in_episode=6
+
+Five seeds, 5 minutes in all. Held-out questions of three hops: cold 0.011, easy_3 0.013, grown_3
+0.036, at_once_3 0.047, not told apart: whoever has never searched thrice does not (README.md).
 """
 
 import ml_collections
@@ -18,17 +20,17 @@ from configs._shared import language
 
 # The stage that a stage starts from, and most hops of its questions.
 STAGES = {
-    "cold": (None, 3),
-    "easy_1": ("cold", 1),
-    "easy_2": ("easy_1", 1),
-    "easy_3": ("easy_2", 1),
-    "grown_2": ("easy_1", 2),
+    "cold": (None, 2),
+    "easy_1": ("cold", 2),
+    "easy_2": ("easy_1", 2),
+    "easy_3": ("easy_2", 2),
+    "grown_2": ("easy_1", 3),
     "grown_3": ("grown_2", 3),
     "at_once_1": ("cold", 3),
     "at_once_2": ("at_once_1", 3),
     "at_once_3": ("at_once_2", 3),
 }
-SFT, RL = 200, 30
+SFT, RL = 400, 30
 
 
 def get_config() -> ml_collections.ConfigDict:
@@ -52,7 +54,6 @@ def _stage(name: str) -> ml_collections.ConfigDict:
         return config
     config.updates = RL
     config.init_from = f"stage:{start}"
-    config.optimizer.learning_rate = 1e-3
     config.filters.dynamic_sampling = section(advantages.dynamic_sampling)
     config.objective.policy = term(losses.clipped_surrogate, clip_high=0.28)
     return config
