@@ -8,8 +8,8 @@ https://arxiv.org/abs/2509.23866 (from notes), "dynamic" of it fewer attempts at
     python -m launchers.train --config=configs/words/success_replay.py:replay \
         --workdir=runs/calls_replay --config.init_from=runs/calls_sft
 
-Five seeds, three minutes each: SFT 0.05, none 0.20, replay 0.18, filtered 0.15, dynamic and dart
-0.22, not told apart (README.md).
+Five seeds: SFT 0.05, none 0.20, replay 0.18, filtered 0.15, dynamic and dart 0.22, not told apart;
+rare 0.03, 0.37, 0.65, 0.41: where success alone pays the replay learns (README.md).
 """
 
 import ml_collections
@@ -40,7 +40,7 @@ def get_config(variant: str = "replay") -> ml_collections.ConfigDict:
         env,
         section(rollout.episodes, num_groups=8, group_size=8),
         section(rollout.contexts.whole),
-        warm_updates=25 if first else 0,
+        warm_updates=(35 if rare else 25) * first,
         updates=120,
     )
     config.num_seeds = 5
