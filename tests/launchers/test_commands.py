@@ -214,6 +214,11 @@ def test_options_are_of_the_environment_of_the_run(done):
         for one in done
         if one.launcher == "train" and one.values["config"] is not None
     }
+    trained |= {
+        f"{run}/{name}": stage
+        for run, config in trained.items()
+        for name, stage in config.get("stages", {}).items()
+    }
     checked = 0
     for one in done:
         for option in one.values.get("options") or [] if one.launcher == "evaluate" else []:
