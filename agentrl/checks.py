@@ -21,17 +21,6 @@ ROUNDING = 8 * np.finfo(np.float32).eps
 LARGEST = 2**31 - 1
 
 
-def refuse_where(*cases: tuple[Any, str]) -> None:
-    """Refuses the first case that is there: pairs (whether it is, what is said of it then).
-
-    Raises:
-      ValueError: with the text of that case.
-    """
-    for there, message in cases:
-        if there:
-            raise ValueError(message)
-
-
 def check_choice(name: str, given: Any, choices: Collection[str]) -> None:
     """Refuses an option that is not one of its choices, and names the nearest one.
 

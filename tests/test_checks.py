@@ -13,7 +13,6 @@ from agentrl.checks import (
     check_returned,
     check_sizes,
     check_streams,
-    refuse_where,
 )
 
 MASK = np.ones((4, 3), bool)
@@ -95,9 +94,3 @@ def test_arrays_of_other_shapes_and_types(arguments, message):
     check_streams(
         "f", MASK, numbers={"penalty": None}, flags={"truncated": None}, ids={"role": None}
     )
-
-
-def test_the_first_case_that_is_there_is_refused():
-    refuse_where((False, "one"), (0, "another"), ((), "a third"))
-    with pytest.raises(ValueError, match="^another$"):
-        refuse_where((False, "one"), (1, "another"), (True, "a third"))

@@ -13,7 +13,6 @@ from agentrl.actors.behaviour import Behaviour
 from agentrl.actors.contexts import Context
 from agentrl.actors.records import ObservationTokens
 from agentrl.actors.types import View
-from agentrl.checks import refuse_where
 from agentrl.policies.generation import Constraint
 from agentrl.policies.language import LanguagePolicy
 from envs.environment import AnyEnvironment
@@ -51,16 +50,14 @@ class Source(NamedTuple):
 def check_roles(policy: LanguagePolicy, env: AnyEnvironment, context: Context, roles: int) -> None:
     """ValueError where a language policy has adapters for fewer roles than the environment, or a
     context has rows of several turns that other roles would have to read again."""
-    refuse_where(
-        (
-            1 < policy.config.lora_roles < roles,
+    if 1 < policy.config.lora_roles < roles:
+        raise ValueError(
             f"policy lora_roles={policy.config.lora_roles} with {env.name}, which has {roles} "
-            "roles: set it to as many, or to 1 for one adapter for all",
-        ),
-        (
-            context.stride > 1 and env.speakers > 1,
+            "roles: set it to as many, or to 1 for one adapter for all"
+        )
+    if context.stride > 1 and env.speakers > 1:
+        raise ValueError(
             f"context stride={context.stride} with {env.name}, where {env.speakers} roles write "
             "one transcript: each of them would have to read a row of several turns; expected "
-            "stride=1",
-        ),
-    )
+            "stride=1"
+        )

@@ -20,7 +20,6 @@ from agentrl.actors.source import Source
 from agentrl.actors.summaries import summarize
 from agentrl.actors.transcript import OBSERVED, REPLIED, Composed, Layout
 from agentrl.actors.types import Actor, Decision, View
-from agentrl.checks import refuse_where
 from agentrl.devices.placement import along_data
 from agentrl.policies import codec as codecs
 from agentrl.policies import decoder
@@ -60,23 +59,21 @@ class TextAgent:
         self.strided = context.stride > 1 and not segments
         longest, given = self.layout.longest(), context.context_tokens
         self.row_tokens = longest if given is None else min(given, longest)
-        refuse_where(
-            (
-                self.row_tokens < self.layout.least(),
+        if self.row_tokens < self.layout.least():
+            raise ValueError(
                 f"context context_tokens={given}: one turn takes {self.layout.least()} "
-                f"({observation_tokens} to read, {reply_tokens} to write)",
-            ),
-            (
-                context.limit is not None and context.limit + reply_tokens < self.layout.least(),
+                f"({observation_tokens} to read, {reply_tokens} to write)"
+            )
+        if context.limit is not None and context.limit + reply_tokens < self.layout.least():
+            raise ValueError(
                 f"context limit={context.limit}: a prompt with a summary takes up to "
-                f"{self.layout.least() - reply_tokens} tokens",
-            ),
-            (
-                context.branch and policy.grammar.name == "bare",
+                f"{self.layout.least() - reply_tokens} tokens"
+            )
+        if context.branch and policy.grammar.name == "bare":
+            raise ValueError(
                 "context 'fold' with grammar 'bare', in which the whole reply is the command: use "
-                "config.policy.grammar='action' or 'answer'",
-            ),
-        )
+                "config.policy.grammar='action' or 'answer'"
+            )
 
     @property
     def prompt_tokens(self) -> int:

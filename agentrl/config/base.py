@@ -3,7 +3,7 @@
 import ml_collections
 
 from agentrl import advantages, losses, policies, rollout
-from agentrl.checks import LARGEST, check_number, check_range, refuse_where
+from agentrl.checks import LARGEST, check_number, check_range
 from agentrl.config.bind import check_keys, flat, section, term
 from agentrl.learner.components.expert import expert
 from agentrl.learner.components.opponent_pool import opponent_pool
@@ -179,28 +179,26 @@ def check(config: ml_collections.ConfigDict) -> None:
                 f"updates are compiled in loops of log_every; change one of the two"
             )
     at_once, episodes = config.evaluation.at_once, config.evaluation.episodes
-    refuse_where(
-        (
-            at_once is not None and (at_once < 1 or episodes % at_once),
+    if at_once is not None and (at_once < 1 or episodes % at_once):
+        raise ValueError(
             f"config.evaluation.at_once={at_once}: expected a divisor of "
-            f"config.evaluation.episodes={episodes}, or None for all of them",
-        ),
-        (
-            not 0 <= config.staleness < config.max_rejected_updates,
+            f"config.evaluation.episodes={episodes}, or None for all of them"
+        )
+    if not 0 <= config.staleness < config.max_rejected_updates:
+        raise ValueError(
             f"config.staleness={config.staleness}: expected at least 0, and less than "
             f"config.max_rejected_updates={config.max_rejected_updates}, after which sampler and "
-            "learner are the same",
-        ),
-        (
-            warm > config.updates,
-            f"config.warm_start.updates={warm}: expected at most config.updates={config.updates}",
-        ),
-        (
-            isinstance(given, str) or set(given) - set(WRITERS) or len(set(given)) < len(given),
+            "learner are the same"
+        )
+    if warm > config.updates:
+        raise ValueError(
+            f"config.warm_start.updates={warm}: expected at most config.updates={config.updates}"
+        )
+    if isinstance(given, str) or set(given) - set(WRITERS) or len(set(given)) < len(given):
+        raise ValueError(
             f"config.writers={given!r}: expected different ones of {', '.join(WRITERS)}, such as "
-            "\"('tensorboard', 'wandb')\" on the command line",
-        ),
-    )
+            "\"('tensorboard', 'wandb')\" on the command line"
+        )
     for name in ("env", "policy", "rollout", "advantage"):
         if "name" not in config[name]:
             raise ValueError(f"config.{name}.name is missing")

@@ -5,7 +5,7 @@ from typing import Any
 
 import ml_collections
 
-from agentrl.checks import check_range, refuse_where
+from agentrl.checks import check_range
 from agentrl.config import tuned
 from agentrl.config.base import warm_start
 from agentrl.config.bind import bind, bound, check_unused, section
@@ -129,18 +129,16 @@ def selection_of(
 
 def _check_population(config, options: Mapping[str, Any]) -> None:
     every = options["every"]
-    refuse_where(
-        (
-            config.num_seeds < 2,
+    if config.num_seeds < 2:
+        raise ValueError(
             f"config.population.every={every} with config.num_seeds={config.num_seeds}: the seeds "
-            "are the members; set num_seeds to 2 or more, or every=0",
-        ),
-        (
-            every < 0 or every % config.log_every,
+            "are the members; set num_seeds to 2 or more, or every=0"
+        )
+    if every < 0 or every % config.log_every:
+        raise ValueError(
             f"config.population.every={every}: expected a multiple of "
-            f"config.log_every={config.log_every}; updates are compiled in loops of log_every",
-        ),
-    )
+            f"config.log_every={config.log_every}; updates are compiled in loops of log_every"
+        )
     check_range("config.population.top", options["top"], 0, 1, above=True)
     for name in ("bottom", "probability"):
         check_range(f"config.population.{name}", options[name], 0, 1)

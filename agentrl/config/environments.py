@@ -7,7 +7,6 @@ import chex
 import ml_collections
 
 import envs
-from agentrl.checks import refuse_where
 from agentrl.config.bind import check_keys, path_of
 from envs import registry
 from envs.environment import AnyEnvironment
@@ -73,13 +72,12 @@ def environments(
     if isinstance(section["name"], str):
         return {section["name"]: envs.make(**_options(section))}
     names = section["name"]
-    refuse_where(
-        (
-            not isinstance(names, tuple | list),
-            f"config.env.name={names!r}: expected the name of an environment, or several",
-        ),
-        (not names, "config.env.name is empty: expected one environment or more"),
-    )
+    if not isinstance(names, tuple | list):
+        raise ValueError(
+            f"config.env.name={names!r}: expected the name of an environment, or several"
+        )
+    if not names:
+        raise ValueError("config.env.name is empty: expected one environment or more")
     check_keys("config.env", section, dict.fromkeys(("name", *names)))
     return {name: envs.make(name, **_options(section[name])) for name in names}
 

@@ -7,7 +7,7 @@ import jax
 import ml_collections
 
 from agentrl import losses
-from agentrl.checks import check_choice, check_range, refuse_where
+from agentrl.checks import check_choice, check_range
 from agentrl.config.bind import TERM_KEYS, bind, bound, flat, nearest
 from agentrl.config.refused import LENGTHS, refuse
 from agentrl.declarations import is_moving_reward
@@ -169,18 +169,16 @@ def check_learner(config: ml_collections.ConfigDict, policy: AnyPolicy, rollout:
         ("over_max_kl", OVER_MAX_KL),
     ):
         check_choice(f"config.learner.{name}", given[name], known)
-    refuse_where(
-        (
-            given.normalize_advantage == "role" and roles == 1,
+    if given.normalize_advantage == "role" and roles == 1:
+        raise ValueError(
             "config.learner.normalize_advantage='role' tells roles apart, of which this rollout "
-            "has one: use 'batch'",
-        ),
-        (
-            given.max_kl is None and given.over_max_kl != "stop",
+            "has one: use 'batch'"
+        )
+    if given.max_kl is None and given.over_max_kl != "stop":
+        raise ValueError(
             f"config.learner.over_max_kl={given.over_max_kl!r} does nothing without a bound: set "
-            "config.learner.max_kl",
-        ),
-    )
+            "config.learner.max_kl"
+        )
     if given.max_kl is not None:
         check_range("config.learner.max_kl", given.max_kl, 0, above=True)
     for name in ("epochs", "minibatches", "lengths"):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import ml_collections
 
-from agentrl.checks import LARGEST, refuse_where
+from agentrl.checks import LARGEST
 from agentrl.config import tuned
 from agentrl.config.bind import bound, nearest
 from agentrl.declarations import PROPERTIES, assumptions_of, broken_by, check_assumptions
@@ -54,19 +54,17 @@ def check_batch(config: ml_collections.ConfigDict, rollout: Rollout) -> None:
     larger than programs count."""
     turns = config.num_seeds * rollout.num_streams * rollout.turns
     minibatches, microbatch = config.learner.minibatches, config.learner.microbatch
-    refuse_where(
-        (
-            turns > LARGEST,
+    if turns > LARGEST:
+        raise ValueError(
             f"{rollout.num_streams} streams of {rollout.turns} turns for config.num_seeds="
             f"{config.num_seeds} are {turns} turns in a batch: expected at most {LARGEST}; lower "
-            f"{rollout.units[1]} or config.num_seeds",
-        ),
-        (
-            minibatches < 1 or rollout.num_rows % minibatches,
+            f"{rollout.units[1]} or config.num_seeds"
+        )
+    if minibatches < 1 or rollout.num_rows % minibatches:
+        raise ValueError(
             f"config.learner.minibatches={minibatches} does not divide the {rollout.num_rows} rows "
-            "of a batch; choose a divisor",
-        ),
-    )
+            "of a batch; choose a divisor"
+        )
     minibatch = rollout.num_rows // minibatches
     if microbatch in (None, AUTO):
         return
@@ -193,18 +191,16 @@ def _check_use(
         raise ValueError(
             f"{critic} is not trained: set config.objective.value.weight=0.5, or {without}"
         )
-    refuse_where(
-        (
-            "persuasion" in provides and "persuasion" not in setup.reads,
+    if "persuasion" in provides and "persuasion" not in setup.reads:
+        raise ValueError(
             "config.rollout.listeners is not used by anything: set config.reward.persuasion_reward="
-            "{'coefficient': 1.0}, or leave it out",
-        ),
-        (
-            policy.num_answers and "answer_logits" not in setup.reads,
+            "{'coefficient': 1.0}, or leave it out"
+        )
+    if policy.num_answers and "answer_logits" not in setup.reads:
+        raise ValueError(
             f"config.policy.answers={policy.num_answers} is not trained: add "
-            "config.objective.listening = term(losses.listening_loss), or set answers=0",
-        ),
-    )
+            "config.objective.listening = term(losses.listening_loss), or set answers=0"
+        )
     _check_questions(config, policy, terms)
     sources = {term.source for term in terms.values()}
     for name, component in components.items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import ml_collections
 
 from agentrl import rollout as rollouts
-from agentrl.checks import check_range, refuse_where
+from agentrl.checks import check_range
 from agentrl.config.base import TRAJECTORIES
 from agentrl.config.bind import bound
 from agentrl.learner.function import Function
@@ -50,23 +50,21 @@ def writing_of(config: ml_collections.ConfigDict, experiment: "Experiment") -> W
             )
         return None
     missing = [name for name in score.inputs if name not in rollout.provides]
-    refuse_where(
-        (
-            "whole_episodes" not in rollout.properties,
+    if "whole_episodes" not in rollout.properties:
+        raise ValueError(
             f"config.trajectories.every={values.every}: the streams of rollout "
-            f"{config.rollout.name!r} are no whole episodes; use rollout 'episodes', or every=0",
-        ),
-        (
-            not experiment.phases[-1][0].collects,
+            f"{config.rollout.name!r} are no whole episodes; use rollout 'episodes', or every=0"
+        )
+    if not experiment.phases[-1][0].collects:
+        raise ValueError(
             f"config.trajectories.every={values.every}: no update of this run collects episodes; "
-            "set every=0",
-        ),
-        (
-            missing,
+            "set every=0"
+        )
+    if missing:
+        raise ValueError(
             f"config.trajectories.name={values.name!r} needs {', '.join(map(repr, missing))}, "
-            f"which rollout {config.rollout.name!r} does not give here",
-        ),
-    )
+            f"which rollout {config.rollout.name!r} does not give here"
+        )
     played = bound("rollout", config.rollout).function is rollouts.episodes
     drawn = bound("sampler", config.sampler).function is starts.independent
     amended = any(part.amend is not None for part in experiment.components.values())

@@ -29,7 +29,7 @@ def required(
     setup: Setup, component: str, policy: Kind, *members: str, in_graph: Literal[True],
     **needs: Unpack[Needs],
 ) -> tuple[Environment, EnvParams]:  # fmt: skip
-    """Of an environment in the graph."""
+    """With in_graph=True the environment is one of JAX, and its params are `EnvParams`."""
     ...
 
 
@@ -38,7 +38,7 @@ def required(
     setup: Setup, component: str, policy: Kind, *members: str, in_graph: bool = ...,
     **needs: Unpack[Needs],
 ) -> tuple[AnyEnvironment, chex.ArrayTree]:  # fmt: skip
-    """Of any environment."""
+    """Otherwise it may be one in Python, whose params are any tree of arrays."""
     ...
 
 

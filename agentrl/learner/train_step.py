@@ -279,28 +279,22 @@ def make_train(setup: Setup, phase: Phase) -> Train:
     To be compiled as a whole; for an environment in Python it is a function in Python that runs
     programs.
     """
-    if setup.rollout.runner.of_phase(phase.collects).traced:
-
-        def train(state: TrainState) -> tuple[TrainState, Metrics]:
-            return _train_in_graph(setup, phase, state)
-
-        return train
-    return _OnHost(setup, phase).train
-
-
-def _train_in_graph(setup: Setup, phase: Phase, state: TrainState) -> tuple[TrainState, Metrics]:
-    """`log_every` updates in one program."""
+    if not setup.rollout.runner.of_phase(phase.collects).traced:
+        return _OnHost(setup, phase).train
 
     def one_update(state: TrainState, _: None) -> tuple[TrainState, Totals]:
         state, metrics = learn(setup, phase, state, collect(setup, phase, state))
         return state, totals(metrics)
 
-    state, per_update = jax.lax.scan(one_update, state, length=setup.log_every)
-    metrics = summed(per_update, (0,))
-    for component in phase.components.values():
-        if component.report is not None:
-            metrics |= component.report(state.params)
-    return state, metrics
+    def train(state: TrainState) -> tuple[TrainState, Metrics]:
+        state, per_update = jax.lax.scan(one_update, state, length=setup.log_every)
+        metrics = summed(per_update, (0,))
+        for component in phase.components.values():
+            if component.report is not None:
+                metrics |= component.report(state.params)
+        return state, metrics
+
+    return train
 
 
 class _OnHost:

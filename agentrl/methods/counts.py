@@ -17,26 +17,22 @@ def bucket_of(anchor: jax.Array, buckets: int) -> jax.Array:
     return ((words >> jnp.uint32(7)) % jnp.uint32(buckets)).astype(jnp.int32)
 
 
-def counted(
-    counts: jax.Array, streams: Streams, *, power: float = 0.5
-) -> tuple[jax.Array, jax.Array]:
-    """(N(s)^-power f32[N, T] of what each turn was acted from, the counts with these turns).
+def counted(counts: jax.Array, streams: Streams) -> tuple[jax.Array, jax.Array]:
+    """(1 / sqrt(N(s)) f32[N, T] of what each turn was acted from, the counts with these turns).
 
     N(s) counts all of these turns. Places share a bucket, and so a count, where their fingerprints
     do (`bucket_of`): such a place looks better known than it is, never newer.
 
     Args:
-      counts: f32[buckets], visits so far. streams: with anchors. power: at least 0.
+      counts: f32[buckets], visits so far. streams: with anchors.
     """
     place = bucket_of(streams.anchor, counts.shape[0])
     counts = counts.at[jnp.where(streams.mask, place, counts.shape[0])].add(1.0, mode="drop")
-    return jnp.maximum(counts[place], 1.0) ** -power, counts
+    return jax.lax.rsqrt(jnp.maximum(counts[place], 1.0)), counts
 
 
-def visit_counts(
-    setup: Setup, *, buckets: int = 1 << 16, first_only: bool = True, power: float = 0.5
-) -> Component:
-    """Supplies `novelty` f32[N, T] for reward term `novelty_bonus`: 1 / N(s')^power.
+def visit_counts(setup: Setup, *, buckets: int = 1 << 16, first_only: bool = True) -> Component:
+    """Supplies `novelty` f32[N, T] for reward term `novelty_bonus`: 1 / sqrt(N(s')).
 
     N(s') is how often what the turn led to has been acted from, in all updates so far and this one
     together, by its anchor: over arrays and in words alike. The last turn of an episode has 0, as
@@ -51,11 +47,9 @@ def visit_counts(
       buckets: places that are told apart; others share one. A count takes four bytes.
       first_only: a place counts as new at its first visit in an episode alone, so that going to and
         fro pays once.
-      power: 1/2 is the usual root; 0 leaves the first visits of an episode alone, for which the
-        run's counts do not matter.
 
     Raises:
-      ValueError: a rollout without anchors, no buckets, or a negative power.
+      ValueError: a rollout without anchors, or no buckets.
 
     References:
       Strehl and Littman (2008), model-based interval estimation with exploration bonuses (recalled,
@@ -63,7 +57,6 @@ def visit_counts(
       product with first visits (code facebookresearch/e3b edd2cce read).
     """
     check_range("config.components.visit_counts.buckets", buckets, 1)
-    check_range("config.components.visit_counts.power", power, 0.0)
     if "anchor" not in setup.rollout.provides:
         raise ValueError(
             "component 'visit_counts' counts anchors, which this rollout does not give: use "
@@ -72,7 +65,7 @@ def visit_counts(
 
     def annotate(context, streams, rows):
         mask, ends = streams.mask, ended(streams)
-        new, counts = counted(context.value, streams, power=power)
+        new, counts = counted(context.value, streams)
         if first_only:
             new = jnp.where(first_visits(streams.anchor, mask, ends), new, 0.0)
         novelty = of_next_turn(new, mask, ends)

@@ -18,8 +18,8 @@ def edit_marginals(setup: Setup, *, exempt: int = 0) -> Component:
     command, and in the first `exempt` turns.
 
     For environments with `edit_marginals(state, params, actions, mask)`, such as AgentGraph-v1 with
-    one round, over arrays and in words, where a reply is one edit. Metrics edits/useless: share of
-    the additions that were worth nothing or less; edits/marginal: mean worth of an addition.
+    one round, over arrays and in words, where a reply is one edit. Reports
+    edits/useless (see `edit_rewards`), additions worth nothing or less, too.
 
     Metrics (Credit):
       edits/marginal: Worth of an edit [reward]; mean worth of an added agent, left out.

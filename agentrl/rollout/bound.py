@@ -7,7 +7,7 @@ import jax
 
 from agentrl.actors.array import array_actor
 from agentrl.actors.types import Actor
-from agentrl.checks import check_choice, refuse_where
+from agentrl.checks import check_choice
 from agentrl.players.scripted import check_expert, expert_actor
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.protocol import EitherPolicy
@@ -92,18 +92,16 @@ def in_words(policy: EitherPolicy, context: "Context | None") -> "TypeIs[Languag
       ValueError: a language policy without a context, or a policy over arrays with one.
     """
     words = policy.reads_text
-    refuse_where(
-        (
-            words and context is None,
+    if words and context is None:
+        raise ValueError(
             "a language policy needs a context: set config.context, for example "
-            "section(contexts.window, history=0)",
-        ),
-        (
-            context is not None and not words,
+            "section(contexts.window, history=0)"
+        )
+    if context is not None and not words:
+        raise ValueError(
             "config.context is for language policies; this policy reads arrays: set "
-            "config.context.name='none'",
-        ),
-    )
+            "config.context.name='none'"
+        )
     return words
 
 

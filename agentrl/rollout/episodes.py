@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from agentrl import rewards
 from agentrl.actors.array import ANCHORS
-from agentrl.checks import check_choice, check_range, refuse_where
+from agentrl.checks import check_choice, check_range
 from agentrl.devices.placement import along_data
 from agentrl.players.scripted import random_actor, view_of
 from agentrl.policies.protocol import EitherPolicy
@@ -96,23 +96,19 @@ def episodes(
     check_range("rollout num_groups", num_groups, 1)
     check_range("rollout group_size", group_size, 1)
     turns = turn_limit(env_params, max_turns)
-    refuse_where(
-        (
-            not all(1 <= horizon <= turns for horizon in horizons),
-            f"rollout horizons={horizons}: expected 1 to max_turns={turns}",
-        ),
-        (
-            bool(horizons) != (horizon_every is not None) or (horizon_every or 1) < 1,
+    if not all(1 <= horizon <= turns for horizon in horizons):
+        raise ValueError(f"rollout horizons={horizons}: expected 1 to max_turns={turns}")
+    if bool(horizons) != (horizon_every is not None) or (horizon_every or 1) < 1:
+        raise ValueError(
             f"rollout horizons={horizons}, horizon_every={horizon_every}: set both (horizon_every "
-            "to 1 or more collections), or neither",
-        ),
-        # Limits of tasks are looked up by the tasks' numbers, and are the only ones.
-        (
-            limited and (horizons or not takes_tasks(sampler)),
+            "to 1 or more collections), or neither"
+        )
+    # Limits of tasks are looked up by the tasks' numbers, and are the only ones.
+    if limited and (horizons or not takes_tasks(sampler)):
+        raise ValueError(
             "rollout limited=True: expected no horizons, and the task sampler "
-            "agentrl.methods.curriculum.tasks_by_number",
-        ),
-    )
+            "agentrl.methods.curriculum.tasks_by_number"
+        )
     bound = bind(
         policy, env, env_params, context, turns,
         anchor=anchor, mask_illegal=mask_illegal, listeners=listeners,

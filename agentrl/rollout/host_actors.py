@@ -21,7 +21,7 @@ from agentrl.actors.source import Source, Understood, check_roles
 from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.transcript import Composed
 from agentrl.actors.types import Actor, Decision, View, select
-from agentrl.checks import check_range, refuse_where
+from agentrl.checks import check_range
 from agentrl.policies.actor_critic import Policy
 from agentrl.policies.language import LanguagePolicy
 from envs.hosted import Hosted
@@ -197,34 +197,29 @@ def host_text_actor(agent: TextAgent) -> HostActor:
 
 
 def _check_text(policy: LanguagePolicy, env: Hosted, context: Context) -> None:
-    refuse_where(
-        (
-            env.observation_shape,
-            f"{env.name} has observations of numbers, which have no words: use a policy over "
-            "arrays",
-        ),
-        (
-            policy.codec.encode is None,
+    if env.observation_shape:
+        raise ValueError(
+            f"{env.name} has observations of numbers, which have no words: use a policy over arrays"
+        )
+    if policy.codec.encode is None:
+        raise ValueError(
             f"policy codec={policy.codec.name!r} with {env.name}, whose text may be anything: use "
-            "'byte'",
-        ),
-        (
-            policy.constrained,
+            "'byte'"
+        )
+    if policy.constrained:
+        raise ValueError(
             f"policy constrained=True with {env.name}, whose legal commands are not known: set "
-            "False",
-        ),
-        (
-            policy.behaviour is not None,
-            f"policy behaviour with {env.name}, whose commands are not known: leave it out",
-        ),
-        (
-            policy.grammar.max_actions > 1,
+            "False"
+        )
+    if policy.behaviour is not None:
+        raise ValueError(
+            f"policy behaviour with {env.name}, whose commands are not known: leave it out"
+        )
+    if policy.grammar.max_actions > 1:
+        raise ValueError(
             f"policy grammar={policy.grammar.name!r} with {env.name}: it takes one action per "
-            "turn; set policy.max_actions=1",
-        ),
-        (
-            context.inject and not isinstance(context.inject, str),
-            f"context inject is a function with {env.name}: expected a text",
-        ),
-    )
+            "turn; set policy.max_actions=1"
+        )
+    if context.inject and not isinstance(context.inject, str):
+        raise ValueError(f"context inject is a function with {env.name}: expected a text")
     check_roles(policy, env, context, max(env.num_roles, env.speakers))

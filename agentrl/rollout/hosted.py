@@ -6,7 +6,7 @@ import numpy as np
 
 from agentrl.actors.contexts import Context
 from agentrl.actors.types import select
-from agentrl.checks import check_range, refuse_where
+from agentrl.checks import check_range
 from agentrl.policies.protocol import EitherPolicy
 from agentrl.rollout.bound import in_words
 from agentrl.rollout.host import Host, processes
@@ -208,18 +208,16 @@ def _bind(
             segments=segments,
         )
         return host_text_actor(text), text_packing(text, env)
-    refuse_where(
-        (
-            not env.observation_shape,
+    if not env.observation_shape:
+        raise ValueError(
             f"{env.name} has observations in words: use a language policy, or give the environment "
-            "an observation_shape",
-        ),
-        (
-            policy.memory(1) is not None and env.in_turns,
+            "an observation_shape"
+        )
+    if policy.memory(1) is not None and env.in_turns:
+        raise ValueError(
             f"a recurrent policy with {env.name}, a game in turns in Python, which shows each turn "
-            "to one agent only: use a policy without memory",
-        ),
-    )
+            "to one agent only: use a policy without memory"
+        )
     return host_array_actor(policy, env.num_agents), array_packing(policy, env)
 
 

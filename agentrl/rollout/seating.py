@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.actors.types import Actor, Decision, View
-from agentrl.checks import refuse_where
 from agentrl.players.scripted import is_outside, opponent_named
 from agentrl.policies.scoring import join, split
 from agentrl.rollout.bound import BoundPolicy
@@ -65,17 +64,13 @@ def seat_all(env: Agents, batch: int) -> Seating:
 
 def check_side(env: AnyEnvironment, side: str, opponent: str) -> None:
     """ValueError unless the game has that side, and an opponent has the others."""
-    refuse_where(
-        (
-            side not in ("none", *env.sides),
+    if side not in ("none", *env.sides):
+        raise ValueError(
             f"side={side!r} with {env.name}, whose sides are {', '.join(env.sides) or 'none'}: "
-            "choose one of them, or 'none'",
-        ),
-        (
-            side != "none" and opponent == "self",
-            f"side={side!r} with opponent='self', who has all seats: use 'none'",
-        ),
-    )
+            "choose one of them, or 'none'"
+        )
+    if side != "none" and opponent == "self":
+        raise ValueError(f"side={side!r} with opponent='self', who has all seats: use 'none'")
 
 
 class Slots(NamedTuple):
@@ -120,19 +115,17 @@ def make_slots(
     members: by default 4. seats: teams, of which the policy has each equally often.
     """
     pooled, number = opponent == "pool", 4 if members is None else members
-    refuse_where(
-        (
-            not pooled and members is not None,
+    if not pooled and members is not None:
+        raise ValueError(
             f"rollout members={members} with opponent={opponent!r}, which is no pool: leave it "
-            "out, or set opponent='pool'",
-        ),
-        (
-            pooled and (number < 1 or num_groups % (number * seats)),
+            "out, or set opponent='pool'"
+        )
+    if pooled and (number < 1 or num_groups % (number * seats)):
+        raise ValueError(
             f"rollout members={number}, num_groups={num_groups}: expected a multiple of members * "
             f"{seats} seats as num_groups, so that each member meets the policy in every seat "
-            "equally often",
-        ),
-    )
+            "equally often"
+        )
     if not pooled:
         return None
     return Slots(num_groups // (number * seats), number, seats * group_size)

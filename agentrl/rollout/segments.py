@@ -11,7 +11,7 @@ from flax import struct
 
 import envs.vector
 from agentrl.actors.types import View
-from agentrl.checks import check_range, refuse_where
+from agentrl.checks import check_range
 from agentrl.devices.placement import along_data
 from agentrl.players.scripted import is_outside, view_of
 from agentrl.policies.protocol import EitherPolicy
@@ -77,23 +77,21 @@ def segments(
     """
     check_range("rollout num_envs", num_envs, 1)
     check_range("rollout length", length, 1)
-    refuse_where(
-        (
-            opponent == "pool",
+    if opponent == "pool":
+        raise ValueError(
             f"rollout opponent='pool' in segments of {env.name}: use rollout 'episodes', in which "
-            "an episode has one opponent from its start to its end",
-        ),
-        (
-            is_outside(opponent),
+            "an episode has one opponent from its start to its end"
+        )
+    if is_outside(opponent):
+        raise ValueError(
             f"rollout opponent={opponent!r} in segments of {env.name}: use rollout 'episodes', in "
-            "which all matches begin together; such a player is told when one begins",
-        ),
-        (
-            takes_tasks(sampler),
+            "which all matches begin together; such a player is told when one begins"
+        )
+    if takes_tasks(sampler):
+        raise ValueError(
             "config.sampler needs the numbers of tasks, which segments do not take: they draw a "
-            "task whenever an episode ends; use rollout 'episodes', or sampler 'independent'",
-        ),
-    )
+            "task whenever an episode ends; use rollout 'episodes', or sampler 'independent'"
+        )
     if fresh_tasks is None:
         fresh_tasks = envs.vector.tasks_ahead(env, num_envs)
     limit = int(env_params.max_steps_in_episode)

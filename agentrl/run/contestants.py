@@ -15,7 +15,7 @@ from agentrl.actors.contexts import Context
 from agentrl.actors.text_agent import TextAgent
 from agentrl.actors.text_source import text_agent
 from agentrl.actors.types import Actor
-from agentrl.checks import check_range, refuse_where
+from agentrl.checks import check_range
 from agentrl.config.build import Experiment
 from agentrl.config.tasks import Task, context_of
 from agentrl.evaluation.conversation import Conversation
@@ -220,18 +220,16 @@ def conversation_of(
     Raises:
       ValueError: a policy over arrays, or one that was trained inside of a program.
     """
-    refuse_where(
-        (
-            task.policy.codec is None,
+    if task.policy.codec is None:
+        raise ValueError(
             "the run's policy reads arrays and writes no text: use launchers.play, where it is a "
-            "player (--env=... --players=DIR), or launchers.report",
-        ),
-        (
-            task.env.calls_model,
+            "player (--env=... --players=DIR), or launchers.report"
+        )
+    if task.env.calls_model:
+        raise ValueError(
             f"{task.env.name} calls the model itself, so there is nobody else to talk to it: use "
-            "launchers.serve, and run the program with that server",
-        ),
-    )
+            "launchers.serve, and run the program with that server"
+        )
     params = jax.tree.map(lambda x: x[0], run.state.params)
     return spoken_of(run, task).conversation(params, jax.random.key(seed + 1), greedy)
 

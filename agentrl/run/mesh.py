@@ -9,7 +9,7 @@ import jax
 import ml_collections
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from agentrl.checks import check_range, refuse_where
+from agentrl.checks import check_range
 from agentrl.devices.placement import AXES, BATCH, parameter_spec
 from agentrl.devices.targets import Target
 from agentrl.learner.components import guard as guards
@@ -51,34 +51,32 @@ def make_mesh(
     asks = any(part.asks for part in (experiment.rollout, *experiment.components.values()))
     parts, microbatch = sizes["data"] * sizes["fsdp"], config.learner.get("microbatch")
     (units, name), platform = experiment.rollout.units, devices[0].platform
-    refuse_where(
-        (
-            asks and (count > 1 or config.num_seeds > 1),
+    if asks and (count > 1 or config.num_seeds > 1):
+        raise ValueError(
             f"{count} device(s) and config.num_seeds={config.num_seeds} with a player outside this "
             "process, which is asked in the order of the steps, by one seed on one device: set "
-            "config.num_seeds=1 and config.mesh.data=1",
-        ),
-        (
-            jax.process_count() > 1 and count != available,
+            "config.num_seeds=1 and config.mesh.data=1"
+        )
+    if jax.process_count() > 1 and count != available:
+        raise ValueError(
             f"{given or 'config.mesh'}: {count} devices, but {jax.process_count()} processes have "
-            f"{available}; with several processes all of them take part",
-        ),
-        (
-            units % parts,
+            f"{available}; with several processes all of them take part"
+        )
+    if units % parts:
+        raise ValueError(
             f"{name}={units} does not divide over {parts} devices; choose a multiple, or set "
-            "config.mesh.data",
-        ),
-        (
-            isinstance(microbatch, int) and microbatch % parts,
+            "config.mesh.data"
+        )
+    if isinstance(microbatch, int) and microbatch % parts:
+        raise ValueError(
             f"config.learner.microbatch={microbatch} does not divide over {parts} devices; choose "
-            "a multiple, or set config.mesh.data",
-        ),
-        (
-            experiment.policy.attention == "cudnn" and platform != "gpu",
+            "a multiple, or set config.mesh.data"
+        )
+    if experiment.policy.attention == "cudnn" and platform != "gpu":
+        raise ValueError(
             "config.policy.attention='cudnn' is for NVIDIA's GPUs, and these devices are "
-            f"{platform.upper()}s; use 'blocks'",
-        ),
-    )
+            f"{platform.upper()}s; use 'blocks'"
+        )
     _check_tensor(sizes["tensor"], experiment.policy)
     if count == 1 and target is None:
         return None

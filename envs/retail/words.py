@@ -1,10 +1,13 @@
 """The shop's desk in words: what the customer or a tool said last."""
 
+from typing import NamedTuple
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from envs.retail import rules
-from envs.retail.dialogue import EVENT, FORMS, HEARD, wish_of
+from envs.retail.dialogue import EVENT, FORMS, HEARD, RetailState, wish_of
 from envs.retail.env import Retail
 from envs.text import Lexicon, View, template
 
@@ -21,6 +24,21 @@ RULES = (
 HEADS = {"name": "i am", "wish": "please", "detail": "it is", "all": "that is all"}
 
 
+class Words(NamedTuple):
+    """Fragments of the wording. of: {kind: table}, of names, products and the like, and numbers."""
+
+    of: dict[str, np.ndarray]
+    heads: np.ndarray
+    tools: np.ndarray
+    statuses: np.ndarray
+    sale: int
+    out: int
+    paid: int
+    colon: int
+    any: int
+    comma: int
+
+
 def compact(env: Retail) -> View:
     """The last message alone, so that the desk has to read the whole call.
 
@@ -31,80 +49,26 @@ def compact(env: Retail) -> View:
     lexicon = Lexicon()
     words = env.ranges | {"reason": rules.REASONS}
     tables = {name: lexicon.table(f" {word}" for word in words[name]) for name in words}
-    tables["number"] = numbers = lexicon.table(
+    tables["number"] = lexicon.table(
         f" {n}" for n in range(max(rules.CODES, 1 + env.items * rules.HIGHEST_PRICE))
     )
-    heads = lexicon.table(HEADS.get(event, event) for event in HEARD)
-    tools = lexicon.table(f" {name}" for name in rules.WRITES)
-    statuses = lexicon.table(f" {name}:" for name in rules.STATUSES)
-    sale, out, paid, colon, any_, comma = (
-        lexicon(text) for text in (" sale", " out", " paid", ":", " any", ",")
+    known = Words(
+        tables,
+        lexicon.table(HEADS.get(event, event) for event in HEARD),
+        lexicon.table(f" {name}" for name in rules.WRITES),
+        lexicon.table(f" {name}:" for name in rules.STATUSES),
+        *(lexicon(text) for text in (" sale", " out", " paid", ":", " any", ",")),
     )
 
-    def customer(state):
-        """Fragments of a name and code, a wish, a detail, and the orders that were found."""
-        is_, wish = {name: state.heard == EVENT[name] for name in EVENT}, wish_of(state)
-        reason, variant = jnp.asarray(tables["reason"]), jnp.asarray(tables["variant"])
-        detail = jnp.where(wish.tool == rules.CANCEL, _at(reason, wish.detail), any_)
-        swaps = (wish.tool == rules.MODIFY) | (wish.tool == rules.EXCHANGE)
-        detail = jnp.where(swaps, _at(variant, wish.detail), detail)
-        item = jnp.where(wish.product >= 0, _at(tables["product"], wish.product), 0)
-        own = is_["found"] & (state.store.owner == state.user)
-        return [
-            jnp.where(is_["name"], _at(tables["name"], state.task.caller), 0)[None],
-            jnp.where(is_["name"], _at(numbers, state.task.code), 0)[None],
-            jnp.where(is_["wish"], _at(tools, wish.tool), 0)[None],
-            jnp.where(is_["wish"], _at(tables["order"], wish.order), 0)[None],
-            jnp.where(is_["wish"], item, 0)[None],
-            jnp.where(is_["detail"], detail, 0)[None],
-            jnp.where(own, tables["order"], 0),
-        ]
-
-    def looked_up(state):
-        """Fragments of the order or the product that was looked up last."""
-        store, order = state.store, jnp.clip(state.about, 0, env.users * env.orders - 1)
-        product = jnp.clip(state.about, 0, env.products - 1)
-        prices = rules.prices_of(store)[order]
-        head = [
-            _at(tables["order"], order),
-            _at(tables["name"], store.owner[order]),
-            _at(statuses, store.status[order]),
-        ]
-        commas = jnp.full(env.items, comma, jnp.int32)
-        items = [
-            _at(tables["product"], store.product[order]),
-            _at(tables["variant"], store.variant[order]),
-            _at(numbers, prices),
-            jnp.where(store.sale[order], sale, 0),
-            commas,
-        ]
-        total = [jnp.int32(paid), _at(numbers, jnp.sum(prices))]
-        shown = jnp.concatenate(
-            [jnp.stack(head), jnp.stack(items, axis=1).reshape(-1), jnp.stack(total)]
-        )
-        offers = jnp.stack(
-            [
-                jnp.asarray(tables["variant"]),
-                jnp.where(store.stock[product], _at(numbers, store.price[product]), out),
-                jnp.where(np.arange(env.variants) < env.variants - 1, comma, 0),
-            ],
-            axis=1,
-        )
-        title = jnp.stack([_at(tables["product"], product), jnp.int32(colon)])
-        return [
-            jnp.where(state.heard == EVENT["order"], shown, 0),
-            jnp.where(state.heard == EVENT["product"], title, 0),
-            jnp.where(state.heard == EVENT["product"], offers.reshape(-1), 0),
-        ]
-
     def describe(state, params):
-        return jnp.concatenate([_at(heads, state.heard)[None], *customer(state), *looked_up(state)])
+        head = _at(known.heads, state.heard)[None]
+        return jnp.concatenate([head, *_customer(known, state), *_looked_up(known, env, state)])
 
     commands = tuple(
         " ".join([form, *(f"{{{name}}}" for name in names)]) for form, names in FORMS.items()
     )
     slots = {name: tables[name][: len(env.ranges[name])][:, None] for name in tables}
-    slots["code"] = numbers[: rules.CODES, None]
+    slots["code"] = tables["number"][: rules.CODES, None]
     longest = {name: max(map(len, words[name])) + 1 for name in words}
     item = longest["product"] + longest["variant"] + len(" 9 sale,")
     order = longest["order"] + longest["name"] + len(" exchanging:") + env.items * item
@@ -119,6 +83,66 @@ def compact(env: Retail) -> View:
         max_command_bytes=max(map(len, env.action_names)),
         rules=RULES.format(commands=", ".join(commands)),
     )
+
+
+def _customer(words: Words, state: RetailState) -> list[jax.Array]:
+    """Fragments of a name and code, a wish, a detail, and the orders that were found."""
+    is_, wish = {name: state.heard == EVENT[name] for name in EVENT}, wish_of(state)
+    reason, variant = jnp.asarray(words.of["reason"]), jnp.asarray(words.of["variant"])
+    detail = jnp.where(wish.tool == rules.CANCEL, _at(reason, wish.detail), words.any)
+    swaps = (wish.tool == rules.MODIFY) | (wish.tool == rules.EXCHANGE)
+    detail = jnp.where(swaps, _at(variant, wish.detail), detail)
+    item = jnp.where(wish.product >= 0, _at(words.of["product"], wish.product), 0)
+    own = is_["found"] & (state.store.owner == state.user)
+    return [
+        jnp.where(is_["name"], _at(words.of["name"], state.task.caller), 0)[None],
+        jnp.where(is_["name"], _at(words.of["number"], state.task.code), 0)[None],
+        jnp.where(is_["wish"], _at(words.tools, wish.tool), 0)[None],
+        jnp.where(is_["wish"], _at(words.of["order"], wish.order), 0)[None],
+        jnp.where(is_["wish"], item, 0)[None],
+        jnp.where(is_["detail"], detail, 0)[None],
+        jnp.where(own, words.of["order"], 0),
+    ]
+
+
+def _looked_up(words: Words, env: Retail, state: RetailState) -> list[jax.Array]:
+    """Fragments of the order or the product that was looked up last."""
+    store, order = state.store, jnp.clip(state.about, 0, env.users * env.orders - 1)
+    product = jnp.clip(state.about, 0, env.products - 1)
+    prices = rules.prices_of(store)[order]
+    head = [
+        _at(words.of["order"], order),
+        _at(words.of["name"], store.owner[order]),
+        _at(words.statuses, store.status[order]),
+    ]
+    commas = jnp.full(env.items, words.comma, jnp.int32)
+    items = [
+        _at(words.of["product"], store.product[order]),
+        _at(words.of["variant"], store.variant[order]),
+        _at(words.of["number"], prices),
+        jnp.where(store.sale[order], words.sale, 0),
+        commas,
+    ]
+    total = [jnp.int32(words.paid), _at(words.of["number"], jnp.sum(prices))]
+    shown = jnp.concatenate(
+        [jnp.stack(head), jnp.stack(items, axis=1).reshape(-1), jnp.stack(total)]
+    )
+    offers = jnp.stack(
+        [
+            jnp.asarray(words.of["variant"]),
+            jnp.where(
+                store.stock[product], _at(words.of["number"], store.price[product]), words.out
+            ),
+            jnp.where(np.arange(env.variants) < env.variants - 1, words.comma, 0),
+        ],
+        axis=1,
+    )
+    title = jnp.stack([_at(words.of["product"], product), jnp.int32(words.colon)])
+    return [
+        jnp.where(state.heard == EVENT["order"], shown, 0),
+        jnp.where(state.heard == EVENT["product"], title, 0),
+        jnp.where(state.heard == EVENT["product"], offers.reshape(-1), 0),
+    ]
 
 
 def _at(table, index):

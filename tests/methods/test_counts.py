@@ -55,12 +55,6 @@ def test_the_root_of_how_often_it_was_met(first_only, visits):
     np.testing.assert_allclose(later["novelty"].values, [[1, 2**-0.5, 0, 0]], rtol=1e-6)
 
 
-def test_without_a_power_first_visits_are_left():
-    component = visit_counts(setup_of(*envs.make("FrozenLake-v1")), power=0.0)
-    notes, _ = component.annotate(context(component.init(None) + 5), streams_of(), None)
-    np.testing.assert_array_equal(notes["novelty"].values, [[1, 0, 1, 0], [1, 0, 0, 0]])
-
-
 def test_places_that_share_a_bucket_share_a_count():
     # One bucket: seven turns here, two before.
     new, counts = counted(jnp.full(1, 2.0), streams_of())
