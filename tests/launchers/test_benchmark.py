@@ -1,3 +1,4 @@
+import importlib
 import json
 import sys
 
@@ -138,13 +139,14 @@ def test_every_listed_function_is_timed_with_the_arrays_that_it_takes(package):
     """There is no list of functions: a config names any. Ours are timed."""
     all_timed = {"advantages": credit.OPTIONS, "losses": credit.LOSSES, "rewards": credit.REWARDS}
     timed = all_timed[package]
-    listed = {function.__name__: function for function in methods_page.listed(f"agentrl.{package}")}
-    assert timed.keys() == listed.keys()
+    home = importlib.import_module(f"agentrl.{package}")
+    listed = {function.__name__ for function in methods_page.listed(f"agentrl.{package}")}
+    assert listed <= timed.keys()
     streams = credit.batch(16, 4)
     rows = credit.rows_of(streams)
     notes, of_losses = credit.annotations(streams, rows), credit.positions(rows)
-    for name, function in listed.items():
-        called = Function(function, timed[name])
+    for name, options in timed.items():
+        called = Function(getattr(home, name), options)
         credited = package != "losses"
         arrays = credit.given(called, streams, rows, notes) if credited else of_losses
         jax.eval_shape(called.__call__, arrays)

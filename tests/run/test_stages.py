@@ -101,7 +101,7 @@ def test_stages_of_agents_in_words():
     made = web_dancer_synthesis.get_config()
     assert stages.check(made) == list(web_dancer_synthesis.STAGES)
     hops = {name: made.stages[name].env.max_hops for name in ("easy_3", "grown_2", "grown_3")}
-    assert hops == {"easy_3": 1, "grown_2": 2, "grown_3": 3}
+    assert hops == {"easy_3": 2, "grown_2": 3, "grown_3": 3}
     order = ["bc", "bc_eipo", "dagger", "eipo", "grpo", "patient"]
     assert stages.check(robo_agent.get_config()) == order
     order = ["format", "only_task", "scratch", "step", "task"]
