@@ -43,7 +43,8 @@ class Options(NamedTuple):
     power: float
 
 
-# (tree, options, key) -> the node in front of turn i32[] of episode i32[], the first that has it.
+# (tree, options, draw f32[] in [0, 1)) -> the node in front of turn i32[] of episode i32[], the
+# first that has it.
 Rule = Callable[[Tree, Options, jax.Array], tuple[jax.Array, jax.Array]]
 
 
@@ -76,42 +77,49 @@ def _shallowest(score: jax.Array) -> tuple[jax.Array, jax.Array]:
     return best % score.shape[0], best // score.shape[0]
 
 
+def _nodes(tree: Tree) -> jax.Array:
+    """bool[E, T], true at the first episode of each node."""
+    return tree.acted & (tree.node == _number(tree)[:, None])
+
+
 def _of_open(tree: Tree, options: Options, score: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The best of the nodes with fewer than `width` children."""
-    first = tree.acted & (tree.node == _number(tree)[:, None])
-    return _shallowest(jnp.where(first & (tree.children < options.width), score, -jnp.inf))
+    return _shallowest(jnp.where(_nodes(tree) & (tree.children < options.width), score, -jnp.inf))
 
 
-def root(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+def root(tree: Tree, options: Options, draw: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The start: independent episodes."""
-    del tree, options, key
+    del tree, options, draw
     return jnp.int32(0), jnp.int32(0)
 
 
-def uniform(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Any node, each with the same probability."""
+def uniform(tree: Tree, options: Options, draw: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Any node, each with the same probability: of n nodes in the order of their depth the one at
+    floor(draw n). Trees with one draw continue from about the same depth, and end together."""
     del options
-    first = tree.acted & (tree.node == _number(tree)[:, None])
-    return _shallowest(jnp.where(first, jax.random.uniform(key, first.shape), -jnp.inf))
+    nodes = _nodes(tree)
+    rank = jnp.cumsum(nodes.T.reshape(-1)) - 1
+    wanted = jnp.minimum(jnp.floor(draw * jnp.sum(nodes)), jnp.sum(nodes) - 1)
+    return _shallowest(jnp.where(nodes & (rank.reshape(nodes.T.shape).T == wanted), 0.0, -jnp.inf))
 
 
-def breadth(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+def breadth(tree: Tree, options: Options, draw: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The shallowest open node."""
-    del key
+    del draw
     return _of_open(tree, options, jnp.zeros(tree.acted.shape))
 
 
-def best_first(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+def best_first(tree: Tree, options: Options, draw: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The open node with the largest log-likelihood of its t turns, divided by t^alpha (BFS-Prover,
     https://arxiv.org/abs/2502.03438); 0 at the root."""
-    del key
+    del draw
     turn = jnp.arange(tree.acted.shape[1])
     return _of_open(tree, options, priority(tree.path, turn, options.power))
 
 
-def best_value(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+def best_value(tree: Tree, options: Options, draw: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The open node with the largest mean return to go."""
-    del key
+    del draw
     return _of_open(tree, options, tree.node_value)
 
 
@@ -137,13 +145,13 @@ def _descend(
     return at, turn
 
 
-def uct(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+def uct(tree: Tree, options: Options, draw: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Down by Q + c sqrt(ln N / n) to an open node; Q and n of a turn, N of the node in front.
 
     Kocsis and Szepesvari (2006), Bandit based Monte-Carlo planning. Agent Q has 1 + n, since it
     scores actions that were never played.
     """
-    del key
+    del draw
 
     def score(t, passed, kids):
         del kids
@@ -153,10 +161,10 @@ def uct(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Ar
     return _descend(tree, options, score)
 
 
-def puct(tree: Tree, options: Options, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+def puct(tree: Tree, options: Options, draw: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Down by Q + c P sqrt(N) / (1 + n); P is the policy's probability of the turn, normalised over
     the children (Silver et al., 2017, https://arxiv.org/abs/1712.01815)."""
-    del key
+    del draw
 
     def score(t, passed, kids):
         prior = jax.nn.softmax(jnp.where(kids, tree.logp[:, t], -1e30))
@@ -185,15 +193,19 @@ def check_rule(rule: str, options: Options) -> None:
     check_range("rollout power", options.power, 0.0)
 
 
-def chosen(tree: Tree, rule: str, options: Options, keys: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The nodes of the next K episodes, (episode, turn) i32[K] each. keys: [K].
+def chosen(
+    tree: Tree, rule: str, options: Options, draw: jax.Array, count: int
+) -> tuple[jax.Array, jax.Array]:
+    """The nodes of the next K = count episodes, (episode, turn) i32[K] each. draw: f32[], uniform
+    in [0, 1); that of episode k is frac(draw + k / n) in a tree of n nodes, a node further.
 
     Those that are chosen count as visits, without a return, and each as a child of its node, before
     the next is chosen (Liu et al., 2020, WU-UCT, https://arxiv.org/abs/1810.11755).
     """
+    nodes = jnp.maximum(jnp.sum(_nodes(tree)), 1)
 
-    def choose(tree, key):
-        at, turn = RULES[rule](tree, options, key)
+    def choose(tree, k):
+        at, turn = RULES[rule](tree, options, jnp.mod(draw + k / nodes, 1.0))
         t = jnp.arange(tree.acted.shape[1])
         passes = tree.acted & (tree.node == tree.node[at]) & (t <= turn)
         took = tree.acted & (tree.turn == tree.turn[at]) & (t < turn)
@@ -204,4 +216,4 @@ def chosen(tree: Tree, rule: str, options: Options, keys: jax.Array) -> tuple[ja
         )
         return tree, (at, turn)
 
-    return jax.lax.scan(choose, tree, keys)[1]
+    return jax.lax.scan(choose, tree, jnp.arange(count))[1]

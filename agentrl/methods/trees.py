@@ -107,7 +107,8 @@ def trees(
     (the same reply or action, and the same state after it) are at one node. The node is chosen by
 
     * "root": the start always; with together=group_size these are `rollout.episodes`, bitwise.
-    * "uniform": any node, each with the same probability.
+    * "uniform": any node, each with the same probability. The trees of a collection share the draw:
+      in each the node at the same place by depth, so that their episodes end at about one time.
     * "breadth": the shallowest node with fewer than `width` different continuations ("open").
     * "uct", "puct": from the root along the best child to an open node, see `methods.tree_rules`.
     * "best_first": the open node with the likeliest path; "best_value": the one with the best mean
@@ -335,11 +336,14 @@ def _chosen(plan: Plan, played: Played, key: jax.Array) -> tuple[jax.Array, jax.
         (found, played.acted, own, played.logp),
     )
 
-    def choose(keys, *tree):
-        return tree_rules.chosen(tree_rules.tree_of(*tree), plan.rule, plan.options, keys)
+    # One draw for all trees, whose episodes then have about the same depth left.
+    draw = jax.random.uniform(key)
 
-    keys = jax.random.split(key, (plan.groups, plan.together))
-    at, turn = jax.vmap(choose)(keys, *by_tree)
+    def choose(*tree):
+        grown = tree_rules.tree_of(*tree)
+        return tree_rules.chosen(grown, plan.rule, plan.options, draw, plan.together)
+
+    at, turn = jax.vmap(choose)(*by_tree)
     return at.reshape(-1), turn.reshape(-1)
 
 

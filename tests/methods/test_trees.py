@@ -14,6 +14,7 @@ from agentrl import advantages, rollout
 from agentrl.config import env_section, section
 from agentrl.config.build import build
 from agentrl.learner.passes import log_probs
+from agentrl.methods import tree_rules
 from agentrl.methods.by_turn import stream_rows
 from agentrl.methods.tree_values import prefixes, tree_values
 from agentrl.methods.trees import point_of, trees
@@ -155,6 +156,23 @@ def test_a_tree_is_that_of_a_plain_search(rule):
     np.testing.assert_array_equal(metrics["sampled_turns"], [own, 1])
 
 
+def test_uniform_draws_every_node_as_often():
+    """Draws in n equal parts of [0, 1) find each of n nodes once, the shallow ones first; the next
+    episode of the same tree starts a node further, the one after the last at the root."""
+    acted = np.array([[True, True, True], [True, True, False], [False, False, False]])
+    # The episodes part behind turn 0: nodes at the root, after turn 0, and after 0's second turn.
+    prefix = np.array([[0, 0, 0], [0, 1, -1], [-1, -1, -1]])
+    found = tree_values(np.zeros((3, 3)), acted, np.zeros(3, int), prefix)
+    tree = tree_rules.tree_of(found, jnp.asarray(acted), jnp.asarray(prefix), jnp.zeros((3, 3)))
+    options = tree_rules.Options(2, 1.0, 1.0)
+    nodes = [(0, 0), (0, 1), (0, 2)]
+    for n in range(3):
+        for place in (0.01, 0.5, 0.99):
+            at, turn = tree_rules.chosen(tree, "uniform", options, (n + place) / 3, 2)
+            here = list(zip(at.tolist(), turn.tolist(), strict=True))
+            assert here == [nodes[n], nodes[(n + 1) % 3]]
+
+
 def test_values_worked_example():
     """Streams 0 and 1 share turn 0; stream 2 is alone in its tree."""
     reward = np.array([[0, 1.0], [0, 0], [2, 4.0]], np.float32)
@@ -285,8 +303,8 @@ def test_leaves_share_prefixes_and_have_a_ratio_of_one(context):
     ids=lambda options: "-".join(map(str, options.values())),
 )
 def test_lanes_are_computed_for_little_more_than_is_sampled(options):
-    """A round takes as long as its longest episode, without the turns in front of its node; of
-    rules that begin at the root that is at most 1.2 times what is sampled."""
+    """A round takes as long as its longest episode, without the turns in front of its node; that
+    is at most 1.2 times what is sampled."""
     config = config_of(**options)
     config.env = env_section("Coin-v1", max_steps_in_episode=12)
     config.rollout.num_groups = groups = 16
@@ -298,8 +316,7 @@ def test_lanes_are_computed_for_little_more_than_is_sampled(options):
     longest = own.reshape(groups, SIZE // together, together).max(axis=(0, 2))
     lanes = longest.sum() * groups * together
     np.testing.assert_array_equal(metrics["lane_use"], [own.sum(), lanes])
-    # Of "uniform" short episodes, from deep nodes, wait for long ones.
-    assert lanes <= (1.8 if options["rule"] == "uniform" else 1.2) * own.sum()
+    assert lanes <= 1.2 * own.sum()
 
 
 def test_what_cannot_grow_is_refused():
