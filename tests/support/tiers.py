@@ -217,7 +217,7 @@ LONG_TESTS = (
     "rollout/test_host_cells.py::test_streams_and_rows?*-False?",
     "rollout/test_unroll.py::test_the_learner_scores_what_was_sampled?PigDice*",
     "rollout/test_unroll.py::test_the_learner_scores_what_was_sampled?Foraging*gru?",
-    # Kept: matches and words over several seeds and devices, segments on several devices.
+    # Kept: groups over several seeds, words on several devices.
     "run/test_loop.py::test_seeds_side_by_side*?segments?",
     "run/test_loop.py::test_one_device_equals_eight?groups?",
     # Environments that are another one with a planner or on other rules.
@@ -337,6 +337,7 @@ LONG_TESTS = (
     "rollout/test_opponents.py::test_a_member_matters*?True?",
     "run/test_loop.py::test_one_device_equals_eight?matches?",
     "run/test_loop.py::test_seeds_side_by_side*?matches?",
+    "run/test_loop.py::test_seeds_side_by_side*?talk?",
     "rollout/test_memory.py::test_a_row_is_the_questions*?2-*",
     "run/test_adapters.py::test_adapters_need_something*",
     "run/test_cells.py::test_cell?text-once-graph-segments?",
