@@ -35,7 +35,7 @@ from agentrl.run.evaluations import Pending
 from agentrl.run.files import RunError, write_json
 from agentrl.run.programs import Prepared, Programs, compile_programs, prepare
 from agentrl.run.progress import Progress, title
-from agentrl.run.provenance import provenance
+from agentrl.run.provenance import provenance, start_of
 from agentrl.run.signals import NOTICE_SECONDS, Stop
 from agentrl.run.workdir import claimed, opened, store
 
@@ -104,7 +104,8 @@ def run(
         if processes.is_first():
             checkpoint.set_aside(directory, update)
             metrics.rewind(workdir / "metrics.jsonl", update - (waiting is not None))
-            write_json(workdir / "provenance.json", provenance(command))
+            origin = provenance(command) | {"start": start_of(workdir, params)}
+            write_json(workdir / "provenance.json", origin)
         progress = Progress(
             total=config.updates,
             done=update,

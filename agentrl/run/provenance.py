@@ -1,5 +1,6 @@
-"""Provenance of a run: command, code, versions, devices."""
+"""Provenance of a run: command, start, code, versions, devices."""
 
+import hashlib
 import importlib.metadata
 import platform
 import subprocess
@@ -7,7 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
+import numpy as np
+
+from agentrl.run.files import RunError, read_json
 
 PACKAGES = (
     "agentrl",
@@ -37,6 +42,34 @@ def _version(package: str) -> str | None:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def checksum(params: chex.ArrayTree) -> str | None:
+    """SHA-256 of parameters, its first 16 digits: equal for equal names, types, shapes and bits.
+
+    None if a part of them is on another host.
+    """
+    found = hashlib.sha256()
+    for path, x in jax.tree_util.tree_leaves_with_path(params):
+        if not getattr(x, "is_fully_addressable", True):
+            return None
+        x = np.asarray(x)
+        found.update(f"{jax.tree_util.keystr(path)} {x.dtype} {x.shape} ".encode())
+        found.update(x.tobytes())
+    return f"sha256:{found.hexdigest()[:16]}"
+
+
+def start_of(workdir: Path, params: chex.ArrayTree | None) -> str | None:
+    """`checksum` of the parameters that a run begins from, or was begun from if it goes on (None).
+
+    None if it began from random ones.
+    """
+    if params is not None:
+        return checksum(params)
+    try:
+        return read_json(workdir / "provenance.json").get("start")
+    except RunError:
         return None
 
 

@@ -28,7 +28,7 @@ def get_config(variant: str = "grpo") -> ml_collections.ConfigDict:
         section(rollout.episodes, num_groups=16, group_size=8),
         # An observation is the last message. Calls by the manual have at most 220 tokens.
         section(rollout.contexts.whole, context_tokens=256),
-        warm_updates=300 if first else 0,
+        warm_updates=900 if first else 0,
         updates=80,
     )
     config.num_seeds = 5

@@ -23,7 +23,8 @@ from agentrl.config import section
 from agentrl.config.build import build
 from agentrl.learner.components import guard
 from agentrl.policies import chunks
-from agentrl.run import checkpoint, evaluations, loop, mesh, metrics, restored
+from agentrl.run import checkpoint, evaluations, loop, mesh, metrics, provenance, restored
+from agentrl.run.files import read_json
 from agentrl.run.status import status
 from agentrl.run.workdir import claimed
 
@@ -275,8 +276,15 @@ def test_a_run_starts_from_the_parameters_of_another(whole_run, tmp_path):
         jax.tree.leaves(before.state.params), jax.tree.leaves(after.state.params), strict=True
     ):
         np.testing.assert_array_equal(a[1:], b)
-    # The reference is what it began with, not what was drawn.
+    # The reference is what it began with, not what was drawn; the run says which parameters it was.
     chex.assert_trees_all_equal(after.state.carry["reference"], after.state.params)
+    began = read_json(tmp_path / "still/provenance.json")["start"]
+    assert began == provenance.checksum(after.state.params)
+    assert read_json(taught / "provenance.json")["start"] is None
+    # Said again, too, by a command that finds the run finished or goes on with it.
+    goes_on = tiny.groups_config(seed=1, updates=4, init_from=str(taught), **changes)
+    assert loop.run(goes_on, tmp_path / "still", command="again")
+    assert read_json(tmp_path / "still/provenance.json")["start"] == began
 
 
 @pytest.mark.parametrize(
