@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.metadata
+import os
 import platform
 import subprocess
 import time
@@ -43,6 +44,13 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _cores() -> int:
+    """Processor cores that this process may use: on them depends in which order XLA adds up."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def checksum(params: chex.ArrayTree) -> str | None:
@@ -87,5 +95,6 @@ def provenance(command: str) -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "hostname": platform.node(),
+        "cores": _cores(),
         "devices": [f"{device.device_kind} ({device.platform})" for device in jax.devices()],
     }

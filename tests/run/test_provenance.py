@@ -30,3 +30,8 @@ def test_a_run_that_goes_on_keeps_what_it_began_from(tmp_path):
     # Of a version that did not write it.
     (tmp_path / "provenance.json").write_text(json.dumps({"command": "x"}))
     assert provenance.start_of(tmp_path, None) is None
+
+
+def test_it_says_what_results_depend_on():
+    found = provenance.provenance("python -m launchers.train")
+    assert found["cores"] >= 1 and found["devices"] and found["packages"]["jax"]
