@@ -111,7 +111,7 @@ def show_conversation(
     params = jax.tree.map(lambda x: x[0], run.state.params)
     task = run.experiment.tasks[name]
     play_ = run.experiment.maybe_jit(task.rollout.play, static_argnums=3)
-    streams, rows = jax.device_get(play_(params, task_key[None], chance_key, False))
+    _, streams, rows = jax.device_get(play_(params, task_key[None], chance_key, False))
     codec, total = run.experiment.policy.codec, 0.0
     for t in np.flatnonzero(streams.mask[0]):
         row, read, written = find_turn(rows, 0, t)

@@ -241,8 +241,8 @@ def _make_evaluate(
     def evaluate(params, keys, key, greedy: bool) -> play.Outcomes:
         def play_some(keys, key):
             if rollout.play is not None:
-                streams, _ = rollout.play(params, keys, key, greedy)
-                return play.of_streams(streams, first_of_teams(env), rollout.agents)
+                outcomes, _, _ = rollout.play(params, keys, key, greedy)
+                return play.of_teams(outcomes, first_of_teams(env))
             mask = config.rollout.mask_illegal
             player = array_actor(policy, params, greedy=greedy, mask_illegal=mask)
             return play.play(player, env, env_params, keys, key, opponent, side)

@@ -1,10 +1,10 @@
 """Whole episodes on a fixed set of tasks, with any actor."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import envs
 import envs.vector
@@ -13,17 +13,9 @@ from agentrl.players.scripted import random_actor
 from agentrl.rollout.results import play_results
 from agentrl.rollout.seating import first_of_teams, seat_side, seat_teams
 from agentrl.rollout.starts import task_keys as task_keys
-from agentrl.streams import Streams
+from agentrl.rollout.types import Outcomes as Outcomes
 from envs.environment import AnyEnvironment, Environment, EnvParams
 from envs.vector import World
-
-
-class Outcomes(NamedTuple):
-    """Results of E episodes: returns f32[E], turns acted i32[E], success bool[E]."""
-
-    episode_return: jax.Array
-    length: jax.Array
-    success: jax.Array
 
 
 def kinds(env: Environment, env_params: EnvParams, keys: jax.Array) -> jax.Array:
@@ -59,19 +51,21 @@ def in_turn(
     return jax.tree.map(lambda x: x.reshape(-1), outcomes)
 
 
-def of_streams(streams: Streams, firsts: Sequence[int], agents: int) -> Outcomes:
-    """Outcomes of whole episodes of A `agents`: of the agents `firsts` in turn, one per episode.
+def of_teams(outcomes: Outcomes, firsts: Sequence[int] | np.ndarray) -> Outcomes:
+    """Outcomes [E] of the agents `firsts` in turn, one per episode, of those of all agents [E, A].
 
     firsts: the first agent of each team.
     """
-    match = jnp.arange(streams.mask.shape[0] // agents)
-    own = jnp.asarray(firsts)[match % len(firsts)]
-    streams = jax.tree.map(lambda x: x[match * agents + own], streams)
-    return Outcomes(
-        jnp.sum(jnp.where(streams.mask, streams.reward, 0.0), axis=1),
-        jnp.sum(streams.mask, axis=1, dtype=jnp.int32),
-        jnp.any(streams.mask & streams.success, axis=1),
-    )
+    return _of_agents(outcomes, jnp.asarray(firsts)[_teams(outcomes.length.shape[0], len(firsts))])
+
+
+def _teams(episodes: int, teams: int) -> jax.Array:
+    """The team whose results are an episode's, i32[E]."""
+    return jnp.arange(episodes, dtype=jnp.int32) % teams
+
+
+def _of_agents(outcomes: Outcomes, own: jax.Array) -> Outcomes:
+    return jax.tree.map(lambda x: jnp.take_along_axis(x, own[:, None], axis=1)[:, 0], outcomes)
 
 
 def opponent_of(env: AnyEnvironment) -> Actor | None:
@@ -101,7 +95,7 @@ def play(
     those of the first of them.
     """
     firsts, world = first_of_teams(env), World(env, env_params)
-    team = jnp.arange(keys.shape[0], dtype=jnp.int32) % len(firsts)
+    team = _teams(keys.shape[0], len(firsts))
     own = jnp.asarray(firsts)[team]
     actors = (actor,) if opponent is None else (actor, opponent)
     seating = seat_teams(env, team, len(actors) - 1)
@@ -110,8 +104,4 @@ def play(
         seating = seat_side(world, state, side, len(actors) - 1)
         own = jnp.argmax(seating.learns, axis=1).astype(jnp.int32)
     results = play_results(actors, world, seating.actor, keys, key)
-    of_own = jax.tree.map(
-        lambda x: jnp.take_along_axis(x, own[:, None], axis=1)[:, 0],
-        (results.episode_return, results.moves, results.success),
-    )
-    return Outcomes(*of_own)
+    return _of_agents(Outcomes(results.episode_return, results.moves, results.success), own)

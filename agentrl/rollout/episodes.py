@@ -17,10 +17,10 @@ from agentrl.rollout.bound import BoundPolicy, bind
 from agentrl.rollout.host import for_hosts
 from agentrl.rollout.judges import Judging, Scene, judging, own_key
 from agentrl.rollout.metrics import metrics_of, whole_episodes
-from agentrl.rollout.pack import by_stream, filled, pack, properties_of
+from agentrl.rollout.pack import by_stream, filled, outcomes_of, pack, properties_of
 from agentrl.rollout.seating import Opposition, make_opposition, seat_all, seat_teams, sides, teams
 from agentrl.rollout.starts import Sampler, independent, start_groups, takes_tasks
-from agentrl.rollout.types import Rollout, Runner, Seating, Start, Trajectory
+from agentrl.rollout.types import Outcomes, Rollout, Runner, Seating, Start, Trajectory
 from agentrl.rollout.unroll import fresh, keep_states, keep_turn, states_of, unroll
 from agentrl.streams import Rows, Streams
 from envs.vector import World
@@ -328,7 +328,7 @@ class _Episodes(NamedTuple):
 
     def play(
         self, params: chex.ArrayTree, task_keys: jax.Array, key: jax.Array, greedy: bool
-    ) -> tuple[Streams, Rows]:
+    ) -> tuple[Outcomes, Streams, Rows]:
         """`Rollout.play`.
 
         The policy has seat i % A of episode i, against random legal play, or all seats of
@@ -355,7 +355,8 @@ class _Episodes(NamedTuple):
             early_exit=bound.early_exit,
             skip_others=bound.skip_others,
         )
-        return packed(bound, world, trajectory, seating, params, None)
+        streams, rows = packed(bound, world, trajectory, seating, params, None)
+        return outcomes_of(trajectory.turns), streams, rows
 
 
 def packed(

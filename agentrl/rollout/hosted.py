@@ -24,7 +24,14 @@ from agentrl.rollout.metrics import (
     restarted_episodes,
     whole_episodes,
 )
-from agentrl.rollout.pack import Packing, array_packing, filled, pack, properties_of
+from agentrl.rollout.pack import (
+    Packing,
+    array_packing,
+    filled,
+    outcomes_of,
+    pack,
+    properties_of,
+)
 from agentrl.rollout.runner import IN_PYTHON
 from agentrl.rollout.text_rows import text_packing
 from agentrl.rollout.types import Rollout, Trajectory
@@ -100,7 +107,7 @@ class _Episodes:
     def play(self, params, task_keys, key, greedy):
         got = self.loop.collect(params, seeds_of(task_keys), key, greedy=greedy)
         streams, rows, _ = self.settle(got.trajectory, got.bootstrap, None)
-        return streams, rows
+        return outcomes_of(got.trajectory.turns), streams, rows
 
 
 def host_segments(

@@ -14,7 +14,7 @@ import numpy as np
 
 from agentrl.actors.types import beside, flat
 from agentrl.policies.actor_critic import Policy
-from agentrl.rollout.types import Trajectory, Turn
+from agentrl.rollout.types import Outcomes, Trajectory, Turn
 from agentrl.streams import Rows, Streams, to_last_turn
 from envs.agents import Agents
 
@@ -90,6 +90,20 @@ def of_agents(agent: jax.Array, values: jax.Array, agents: int) -> jax.Array:
     if values.dtype == bool:
         return jnp.any(chosen, axis=axis)
     return jnp.sum(chosen, axis=axis, dtype=values.dtype)
+
+
+def outcomes_of(turns: Turn) -> Outcomes:
+    """Results of each agent, [B, A], in T kept turns of B whole episodes.
+
+    A game may end before an agent had a turn, and so without a stream that says how it ended.
+    """
+    outcome = turns.outcome
+    moved = of_agents(turns.agent, turns.acting, outcome.reward.shape[2])
+    return Outcomes(
+        jnp.sum(outcome.reward, axis=0),
+        jnp.sum(moved, axis=0, dtype=jnp.int32),
+        jnp.any(outcome.success, axis=0),
+    )
 
 
 def by_stream(values: jax.Array) -> jax.Array:

@@ -81,6 +81,14 @@ class Trajectory(NamedTuple):
     notes: chex.ArrayTree = None
 
 
+class Outcomes(NamedTuple):
+    """Results of episodes, [...]: returns f32, turns acted i32, success bool."""
+
+    episode_return: jax.Array
+    length: jax.Array
+    success: jax.Array
+
+
 class Runner(NamedTuple):
     """How functions of one seed that collect are compiled, and become functions of all seeds.
 
@@ -116,8 +124,8 @@ class Rollout(NamedTuple):
       together), "tokens_as_cost" (`Streams.cost` is the number of reply tokens).
     demonstrate: (task keys [B], key, thoughts=False, noise=0.0) -> (Streams, Rows) of the
       environment's expert; or None.
-    play: (params, task keys [B], key, greedy bool) -> (Streams, Rows) of whole episodes, where
-      evaluation cannot use the actor alone; else None.
+    play: (params, task keys [B], key, greedy bool) -> (Outcomes [B, A], Streams, Rows) of whole
+      episodes, where evaluation cannot use the actor alone; else None.
     states: (params, state, key, **given) -> the environments' states [T + 1, B, ...] of the
       episodes that `collect` returns for these arguments, before each turn and after the last one;
       None if unavailable.
@@ -139,7 +147,7 @@ class Rollout(NamedTuple):
     provides: frozenset[str]
     num_rows: int
     demonstrate: Callable[..., tuple[Streams, Rows]] | None = None
-    play: Callable[..., tuple[Streams, Rows]] | None = None
+    play: Callable[..., tuple[Outcomes, Streams, Rows]] | None = None
     states: Callable[..., chex.ArrayTree] | None = None
     agents: int = 1
     roles: int = 1

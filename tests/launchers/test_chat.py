@@ -77,7 +77,7 @@ def talked(conversation, lines, **options):
 def episode(run, play_, number):
     """(texts, replies, rewards, success) of the first stream that `play_` gives for a task."""
     codec = run.experiment.policy.codec
-    streams, rows = jax.device_get(play_(key_of(number)[None], jax.random.key(1)))
+    *_, streams, rows = jax.device_get(play_(key_of(number)[None], jax.random.key(1)))
     read, replied = [], []
     for t in np.flatnonzero(streams.mask[0]):
         row, seen, written = find_turn(rows, 0, t)
@@ -298,7 +298,7 @@ def test_an_environment_in_python(hosted):
     try:
         for number in range(3):
             key, codec = key_of(number), hosted.experiment.policy.codec
-            streams, rows = jax.device_get(
+            _, streams, rows = jax.device_get(
                 task.rollout.play(params, key[None], jax.random.key(1), False)
             )
             written = []

@@ -276,8 +276,8 @@ def test_evaluation_plays_the_tasks_that_it_is_given():
     env, policy, made = bound("Sum")
     keys = jax.random.split(jax.random.key(0), 5)
     try:
-        streams, _ = made.play(weights(), keys, jax.random.key(0), True)
-        again, _ = made.play(weights(), keys, jax.random.key(9), True)
+        _, streams, _ = made.play(weights(), keys, jax.random.key(0), True)
+        _, again, _ = made.play(weights(), keys, jax.random.key(9), True)
     finally:
         made.close()
     # Greedy, and the environment's chance is of its seed.

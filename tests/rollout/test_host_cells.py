@@ -198,7 +198,7 @@ def test_calls_of_calls():
     weights = policy.init(jax.random.key(1))
     try:
         _, *got = made.collect(weights, made.init(jax.random.key(0)), jax.random.key(2))
-        again, _ = made.play(
+        _, again, _ = made.play(
             weights, jax.random.split(jax.random.key(3), 4), jax.random.key(4), False
         )
     finally:

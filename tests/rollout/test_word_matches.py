@@ -130,14 +130,45 @@ def test_whoever_moves_reads_its_own_view():
 def test_evaluation_plays_one_seat_of_each_match():
     env, params, policy, made, weights = bound()
     keys = play.task_keys(0, 6)
-    streams, _ = jax.jit(lambda k: made.play(weights, k, jax.random.key(1), False))(keys)
+    told, streams, _ = jax.jit(lambda k: made.play(weights, k, jax.random.key(1), False))(keys)
     own = np.arange(12) % 2 == np.repeat(np.arange(6) % 2, 2)
     assert not np.asarray(streams.mask)[~own].any()
-    outcomes = play.of_streams(streams, range(made.agents), made.agents)
+    outcomes = play.of_teams(told, range(made.agents))
     assert outcomes.episode_return.shape == (6,)
     np.testing.assert_array_equal(
         np.asarray(outcomes.success), np.asarray(outcomes.episode_return) > 0
     )
+    # What the streams of the seats that learn say, too.
+    ours = play.of_teams(jax.tree.map(lambda x: x.reshape(6, 2), of(streams)), range(2))
+    for one, other in zip(outcomes, ours, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def of(streams):
+    """Outcomes by streams, [N]."""
+    return play.Outcomes(
+        np.where(streams.mask, streams.reward, 0).sum(axis=1),
+        np.asarray(streams.mask).sum(axis=1),
+        np.asarray(streams.mask & streams.success).any(axis=1),
+    )
+
+
+def test_who_has_no_turn_has_a_result():
+    """The user of a support desk is a script and never moves; it shares the desk's reward, which
+    a measurement of every second match is of."""
+    env, params = envs.make("Telecom-v1", user="scripted", max_steps_in_episode=8)
+    small = {"width": 16, "layers": 1, "heads": 2, "kv_heads": 1, "hidden": 32}
+    policy = policies.transformer(env.view, **small, constrained=True)
+    made = rollout.episodes(policy, env, params, contexts.window(history=0), num_groups=2)
+    given = policy.init(jax.random.key(1)), play.task_keys(0, 256), jax.random.key(1)
+    told, streams, _ = jax.jit(lambda *x: made.play(*x, False))(*given)
+    by_streams = jax.tree.map(lambda x: x.reshape(256, 2), of(streams))
+    assert not by_streams.length[:, 1].any() and not np.asarray(told.length)[:, 1].any()
+    for ours, theirs in zip(told, by_streams, strict=True):
+        np.testing.assert_allclose(ours[:, 0], theirs[:, 0], atol=1e-6)
+    assert 0 < told.success.sum() < told.success.size
+    np.testing.assert_array_equal(told.success[:, 0], told.success[:, 1])
+    np.testing.assert_array_equal(told.episode_return[:, 0], told.episode_return[:, 1])
 
 
 def test_a_cut_match_is_worth_what_the_critic_says_of_what_each_seat_reads():

@@ -265,8 +265,8 @@ def test_evaluation_is_a_player_of_all_seats():
     env, params = resting()
     _, _, policy, made, weights = bound()
     keys, chance = play.task_keys(0, 6), jax.random.key(1)
-    streams, _ = jax.jit(made.play, static_argnums=3)(weights, keys, chance, True)
-    ours = play.of_streams(streams, range(made.agents), made.agents)
+    outcomes, _, _ = jax.jit(made.play, static_argnums=3)(weights, keys, chance, True)
+    ours = play.of_teams(outcomes, range(made.agents))
     player = text_agent(policy, World(env, params), ALONE).actor(weights, greedy=True)
     met = jax.jit(lambda keys: play.play(player, env, params, keys, chance))(keys)
     for mine, theirs in zip(ours, met, strict=True):
