@@ -8,8 +8,8 @@ without: "bank", "latest" without the UCB rule, "frozen" as the run began, "warn
     python -m launchers.train --config=configs/words/skills.py:bank --workdir=runs/skills_bank \
         --config.init_from=runs/guided_sft
 
-Five seeds, eight minutes an arm; success on the maps: grpo 0.32, bank 0.39, plan 0.41,
-frozen 0.16 (README.md).
+Five seeds twice, four minutes an arm; success on the maps: grpo 0.40, bank 0.39, plan 0.41,
+frozen 0.17 (README.md).
 """
 
 import ml_collections
