@@ -14,6 +14,7 @@ import ml_collections
 
 from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, check_variant, env_section, section
+from envs.telecom.env import PERSONAS
 
 # Of each method: the user, and its persona in training.
 VARIANTS = {
@@ -31,7 +32,7 @@ def get_config(variant: str = "solo") -> ml_collections.ConfigDict:
     config = base_config()
     config.updates = 300
     config.log_every = 20
-    config.env = env_section("Telecom-v1", user=user, persona=persona)
+    config.env = env_section("Telecom-v1", user=user, **PERSONAS[persona])
     config.policy = section(policies.mlp, hidden=(64, 64), critic="shared")
     config.rollout = section(rollout.episodes, num_groups=64, group_size=1, mask_illegal=True)
     config.advantage = section(advantages.gae, gamma=0.99, lam=0.95)

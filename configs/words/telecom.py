@@ -13,6 +13,7 @@ import ml_collections
 from agentrl import rollout
 from agentrl.config import check_variant, env_section, section
 from configs._shared import language
+from envs.telecom.env import PERSONAS
 
 # The method, and whether the customer is "hard".
 VARIANTS = {
@@ -29,7 +30,7 @@ def get_config(variant: str = "grpo") -> ml_collections.ConfigDict:
     first = variant == "sft"
     config = language.config_of(
         method,
-        env_section("Telecom-v1", user="scripted", persona=persona),
+        env_section("Telecom-v1", user="scripted", **PERSONAS[persona]),
         section(rollout.episodes, num_groups=16, group_size=8),
         # What the desk knows stands in what it reads, so a turn is a row.
         section(rollout.contexts.window, history=0),

@@ -40,11 +40,11 @@ class Relay(TurnGame):
     There is one number more than agents: the first agent sees two of them, each other one, and
     every agent what was said before it in this round. The question is their "sum" modulo `modulus`,
     of which one number alone says nothing, or the "largest". After a wrong answer there is another
-    round with the same numbers, up to `rounds`, in which all know the answer that failed.
+    round with the same numbers, in which all know the answer that failed.
 
     Observation: float32, one-hot each: the agent, its numbers (two places, the second empty but for
     the first agent), what each agent has said, the answer that failed. Actions: the numbers; always
-    legal. Reward, of all: 1 for a right answer. Ends with it, which is success; limit: the rounds.
+    legal. Reward, of all: 1 for a right answer. Ends with it, which is success; limit: 3 rounds.
 
     Expert: the sum so far, or the largest so far.
 
@@ -55,7 +55,6 @@ class Relay(TurnGame):
 
     agents: int = 2
     modulus: int = 5
-    rounds: int = 3
     question: str = "sum"
 
     cooperative: ClassVar[bool] = True
@@ -64,10 +63,9 @@ class Relay(TurnGame):
     costly_reset: ClassVar[bool] = False
 
     def __post_init__(self):
-        if not 2 <= self.agents <= 8 or not 2 <= self.modulus <= 20 or not 1 <= self.rounds <= 16:
+        if not 2 <= self.agents <= 8 or not 2 <= self.modulus <= 20:
             raise ValueError(
-                f"agents {self.agents}, modulus {self.modulus}, rounds {self.rounds}: expected 2 "
-                "to 8, 2 to 20 and 1 to 16"
+                f"agents {self.agents}, modulus {self.modulus}: expected 2 to 8 and 2 to 20"
             )
         if self.question not in QUESTIONS:
             raise ValueError(f"question {self.question!r}: expected one of {', '.join(QUESTIONS)}")
@@ -79,8 +77,8 @@ class Relay(TurnGame):
 
     @property
     def default_params(self) -> RelayParams:
-        """A turn for each agent in each round."""
-        return RelayParams(max_steps_in_episode=self.rounds * self.agents)
+        """A turn for each agent in each of three rounds."""
+        return RelayParams(max_steps_in_episode=3 * self.agents)
 
     @property
     def action_names(self) -> tuple[str, ...]:

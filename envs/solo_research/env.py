@@ -36,19 +36,18 @@ class SoloResearch(Sources, Environment):
 
     Actions: `open` of each local source, of each web source, then `answer`. A fact is found as soon
     as its page has it. Illegal: opening with nothing missing. Reward: 1 for a right answer, less
-    `open_price` per opening. Limit: `turns`. Observation: topics and status of all facts, the
+    `open_price` per opening. Limit: 13 steps. Observation: topics and status of all facts, the
     sources opened for the fact at hand, the last result. Expert: opens the topic's source until
     the fact is found, then answers.
     """
-
-    turns: int = 13
 
     wordings: ClassVar[str] = "envs.research.words"
     costly_reset: ClassVar[bool] = False
 
     @property
     def default_params(self) -> SoloResearchParams:
-        return SoloResearchParams(max_steps_in_episode=self.turns)
+        """13 steps."""
+        return SoloResearchParams(max_steps_in_episode=13)
 
     @property
     def action_names(self) -> tuple[str, ...]:

@@ -17,8 +17,14 @@ from envs.telecom.rules import USER_TOOLS, World
 TRANSFER, CLOSE, NOTHING = (len(rules.TOOLS) + i for i in range(3))
 OPEN, CLOSED, TRANSFERRED = range(3)
 DESK, USER = range(2)
-# How often, and how precisely, a scripted user does as asked: `TelecomParams`.
-PERSONAS = types.MappingProxyType({"none": (1.0, 1.0), "easy": (0.95, 0.95), "hard": (0.7, 0.8)})
+# tau2-bench's users, as parameters of a scripted one.
+PERSONAS = types.MappingProxyType(
+    {
+        "none": types.MappingProxyType({"follow": 1.0, "precise": 1.0}),
+        "easy": types.MappingProxyType({"follow": 0.95, "precise": 0.95}),
+        "hard": types.MappingProxyType({"follow": 0.7, "precise": 0.8}),
+    }
+)
 
 
 @struct.dataclass
@@ -68,9 +74,9 @@ class Telecom(TurnGame):
     transfer (correct if the task cannot be solved) or close. Seat 1, the user, uses a phone tool,
     or nothing, and the desk is told the result. Each seat knows only what it was shown.
 
-    user: "scripted", the user answers at once, by `persona` ("none": always and precisely, "easy",
-    "hard"), and seat 1 never acts; "learned", seat 1 acts after each request; "solo", the desk has
-    all tools, as in tau2-bench (the script without errors).
+    user: "scripted", the user answers at once, as often and as precisely as `TelecomParams` say
+    (`PERSONAS`: always, "easy", "hard"), and seat 1 never acts; "learned", seat 1 acts after each
+    request; "solo", the desk has all tools, as in tau2-bench (the script without errors).
 
     Observation: uint8; kind of call (0 service, 1 data, 2 pictures), abroad, 1 + tool last asked
     for, 1 + tool last used by the user (33 for nothing), then every fact of `rules.FACTS` as the
@@ -89,7 +95,6 @@ class Telecom(TurnGame):
     """
 
     user: str = "scripted"
-    persona: str = "none"
 
     num_codes: ClassVar[int] = 34
     costly_reset: ClassVar[bool] = False
@@ -101,18 +106,11 @@ class Telecom(TurnGame):
     def __post_init__(self):
         if self.user not in ("scripted", "learned", "solo"):
             raise ValueError(f"user {self.user!r}: expected 'scripted', 'learned' or 'solo'")
-        if self.persona not in PERSONAS:
-            raise ValueError(f"persona {self.persona!r}: expected one of {', '.join(PERSONAS)}")
-        if self.user != "scripted" and self.persona != "none":
-            raise ValueError(f"persona {self.persona!r}: only a scripted user has one")
 
     @property
     def default_params(self) -> TelecomParams:
-        """40 steps, 80 with a learned user; how reliably the user acts and answers is the
-        persona's."""
-        follow, precise = PERSONAS[self.persona]
-        limit = 80 if self.user == "learned" else 40
-        return TelecomParams(max_steps_in_episode=limit, follow=follow, precise=precise)
+        """40 steps, 80 with a learned user."""
+        return TelecomParams(max_steps_in_episode=80 if self.user == "learned" else 40)
 
     def initial(self, key: jax.Array, params: TelecomParams) -> TelecomState:
         bounds = (params.min_faults, params.max_faults, params.hopeless)

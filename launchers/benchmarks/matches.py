@@ -245,7 +245,7 @@ def run(
 # As many turns each.
 OPTIONS: dict[str, dict[str, Any]] = {
     "Research-v1": {"calls": 3, "max_steps_in_episode": 12, "filler": 7},
-    "SoloResearch-v1": {"turns": 12},
+    "SoloResearch-v1": {"max_steps_in_episode": 12},
 }
 
 

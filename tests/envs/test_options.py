@@ -1,5 +1,8 @@
 """Options that an environment does not take: what its error says."""
 
+import ast
+import inspect
+
 import pytest
 
 import envs
@@ -143,8 +146,6 @@ WRONG = [
     ("TeamGraph-v1", {"size": 2}, "expected"),
     ("TeamGraph-v1", {"families": 0}, "expected"),
     ("Telecom-v1", {"user": "human"}, "user 'human'"),
-    ("Telecom-v1", {"persona": "grim"}, "persona 'grim'"),
-    ("Telecom-v1", {"user": "solo", "persona": "hard"}, "only a scripted user"),
     ("ToolCalls-v1", {"tools": 7}, "expected"),
     ("ToolCalls-v1", {"arguments": 0}, "expected"),
     ("ToolCalls-v1", {"needed": 6}, "expected"),
@@ -185,3 +186,50 @@ WRONG = [
 def test_options_that_cannot_be_are_refused(name, options, message):
     with pytest.raises(ValueError, match=message):
         envs.make(name, **options)
+
+
+def only_defaults(source):
+    """Fields that a class reads where defaults of other options are made, and nowhere else."""
+    found = []
+    tree = ast.parse(source)
+    for made in [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]:
+        fields = {
+            node.target.id
+            for node in made.body
+            if isinstance(node, ast.AnnAssign) and "ClassVar" not in ast.unparse(node.annotation)
+        }
+        methods = [node for node in made.body if isinstance(node, ast.FunctionDef)]
+        read = {
+            method.name: {n.attr for n in ast.walk(method) if isinstance(n, ast.Attribute)}
+            for method in methods
+        }
+        defaults = fields & read.pop("default_params", set())
+        read.pop("__post_init__", None)
+        found += sorted(defaults.difference(*read.values()))
+    return found
+
+
+@pytest.mark.parametrize("name", envs.registered())
+def test_no_option_is_only_a_default_of_another(name):
+    """A config holds all options by value: one that others are made of would do nothing there."""
+    env, _ = envs.make(name)
+    assert not only_defaults(inspect.getsource(inspect.getmodule(type(env))))
+
+
+def test_such_an_option_is_found():
+    source = """
+class World:
+    rounds: int = 3
+    size: int = 2
+
+    def __post_init__(self):
+        assert self.rounds
+
+    @property
+    def default_params(self):
+        return Params(self.rounds * self.size)
+
+    def initial(self):
+        return self.size
+"""
+    assert only_defaults(source) == ["rounds"]

@@ -131,7 +131,9 @@ def test_the_expert_answers_as_often_as_the_closed_form(right, calls):
     expected = chance_of(1 - (1 - right) ** 2, 2, calls)
     mean, error = expert_success(env, params)
     assert abs(mean - expected) < 4 * error
-    solo, solo_params = envs.make("SoloResearch-v1", right=right, turns=calls + 1, facts=(2, 2))
+    solo, solo_params = envs.make(
+        "SoloResearch-v1", right=right, max_steps_in_episode=calls + 1, facts=(2, 2)
+    )
     mean, error = expert_success(solo, solo_params)
     # Cut before it answers where the facts take all turns.
     done = sum(

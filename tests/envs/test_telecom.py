@@ -10,7 +10,7 @@ from programs import fetched
 
 import envs
 from envs.telecom import rules
-from envs.telecom.env import CLOSE, DESK, NOTHING, TRANSFER, USER
+from envs.telecom.env import CLOSE, DESK, NOTHING, PERSONAS, TRANSFER, USER
 from envs.text import join
 
 # 33 of tau2-bench's generated telecom tasks: how each is set up, then its repairs in order with the
@@ -263,7 +263,7 @@ def test_a_learned_user_moves_when_asked():
 
 
 def test_personas_follow_as_often_as_stated():
-    env, params, _ = made(persona="hard")
+    env, params, _ = made(**PERSONAS["hard"])
     assert (float(params.follow), float(params.precise)) == (0.7, 0.8)
     state = jax.tree.map(lambda x: x[0], starts(1))
     step = fetched(jax.vmap(env.step_env, (0, None, None, None)))
@@ -303,8 +303,8 @@ def test_ends():
         ({}, 1.0),
         ({"user": "solo", "max_faults": 9}, 1.0),
         ({"user": "learned", "max_faults": 6}, 1.0),
-        ({"persona": "easy"}, 0.98),
-        ({"persona": "hard"}, 0.95),
+        (dict(PERSONAS["easy"]), 0.98),
+        (dict(PERSONAS["hard"]), 0.95),
     ],
 )
 def test_the_manual_solves_the_tasks(options, least):
