@@ -3,6 +3,7 @@
 After GTR (2025), https://arxiv.org/abs/2503.08525 (from notes). A reply is a thought, `3 below 17`,
 and a move. "grpo": the outcome alone; "gtr": and wrong thoughts of all updates, corrected; "fresh":
 of the last one; "whole": the corrector's moves are cloned, too; "annealed": to a thousandth.
+"short": "grpo", where tokens behind the fifth cost up to 0.1 a reply (DAPO's overlong penalty).
 
     python -m launchers.train --config=configs/words/thoughts.py:sft --workdir=runs/thoughts_sft
     python -m launchers.train --config=configs/words/thoughts.py:gtr --workdir=runs/thoughts_gtr \
@@ -26,6 +27,7 @@ ARMS = {
     "fresh": ({"rounds": 1}, losses.thought_cloning, {}),
     "whole": ({"actions": "teacher"}, losses.behaviour_cloning, {}),
     "annealed": ({}, losses.thought_cloning, {"final_weight": 1e-3}),
+    "short": ({}, None, {}),
 }
 VARIANTS = ("sft", *ARMS)
 
@@ -60,6 +62,8 @@ def get_config(variant: str = "gtr") -> ml_collections.ConfigDict:
         thought_corrections, hopeless=language.out_of_time, **options
     )
     config.objective.policy = term(losses.thought_scaled_surrogate, kappa=0.5)
+    if variant == "short":
+        config.reward.length_penalty = {"limit": 10, "buffer": 5, "coefficient": 0.1}
     if loss is not None:
         config.objective.thoughts = term(loss, source="thought_corrections", during="rl", **weights)
     return config
