@@ -38,12 +38,17 @@ def get_config(variant: str = "fresh_e3b") -> ml_collections.ConfigDict:
     config.objective.entropy.weight = 0.01
     config.learner.update(epochs=2, minibatches=4, normalize_advantage="batch")
     config.optimizer.learning_rate = 3e-3
+    use_bonus(config, arm, 0.02)
+    return config
+
+
+def use_bonus(config: ml_collections.ConfigDict, arm: str, coefficient: float) -> None:
+    """Pays the bonus of `arm` for what is new, in the run or in the episode."""
     if arm == "none":
-        return config
+        return
     if arm == "global":
         config.components.visit_counts = section(visit_counts, first_only=False)
     else:
         across = "counts" if arm == "global_e3b" else "none"
         config.components.e3b = section(e3b, across=across)
-    config.reward.novelty = section(rewards.novelty_bonus, coefficient=0.02)
-    return config
+    config.reward.novelty = section(rewards.novelty_bonus, coefficient=coefficient)
