@@ -104,8 +104,10 @@ def run(
         if processes.is_first():
             checkpoint.set_aside(directory, update)
             metrics.rewind(workdir / "metrics.jsonl", update - (waiting is not None))
-            origin = provenance(command) | {"start": start_of(workdir, params)}
-            write_json(workdir / "provenance.json", origin)
+            write_json(
+                workdir / "provenance.json",
+                provenance(command) | {"start": start_of(workdir, params)},
+            )
         progress = Progress(
             total=config.updates,
             done=update,

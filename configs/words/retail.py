@@ -8,8 +8,8 @@ the database alone and does not require that the customer was told what it asked
     python -m launchers.train --config=configs/words/retail.py:grpo --workdir=runs/retail_grpo \
         --config.init_from=runs/retail_sft
 
-Five seeds, a CPU core: 18 minutes, then 13. Success of 512 calls: sft 0.44, grpo 0.50, silent 0.45;
-the database alone 0.52, 0.57, 0.60; all of four calls 0.27, 0.41, 0.35 (README.md).
+Five seeds, a CPU core: 20 minutes, then 13 to 18. Success of 512 calls: sft 0.44, grpo 0.50,
+silent 0.45; the database alone 0.52, 0.57, 0.60; all of four calls 0.27, 0.41, 0.35 (README.md).
 """
 
 import ml_collections

@@ -46,7 +46,6 @@ class SoloResearch(Sources, Environment):
 
     @property
     def default_params(self) -> SoloResearchParams:
-        """13 steps."""
         return SoloResearchParams(max_steps_in_episode=13)
 
     @property
