@@ -8,7 +8,8 @@ chance that k calls with the same problem all end well. "hard": a customer who o
         --config.init_from=runs/telecom_sft
 
 Five seeds, a busy CPU core: half an hour an arm. pass^1 and pass^4 of 256 problems: sft 0.55,
-0.28, grpo 0.73, 0.47, gigpo 0.75, 0.50; with a hard customer 0.41, 0.56, 0.58, hard 0.58 (README.md).
+0.28, grpo 0.73, 0.47, gigpo 0.75, 0.50; with a hard customer 0.41, 0.56, 0.58, hard 0.58
+(README.md).
 """
 
 import ml_collections
