@@ -37,7 +37,7 @@ from agentrl.policies.sampling import Sampling
 from agentrl.rollout.host import Host, processes
 from agentrl.rollout.hosted import seeds_of
 from agentrl.rollout.runner import IN_PYTHON
-from agentrl.rollout.types import Rollout
+from agentrl.rollout.types import Outcomes, Rollout
 from agentrl.serving.app import application, listening
 from agentrl.serving.engine import Engine
 from agentrl.serving.served import of_policy
@@ -139,7 +139,12 @@ def programs(
 
     def play(params, task_keys, key, greedy):
         episodes = runs.run(params, seeds_of(task_keys), key, greedy=greedy)
-        return packed(episodes, range(len(episodes)))
+        outcomes = Outcomes(
+            np.array([[one.reward] for one in episodes], np.float32),
+            np.array([[len(one.calls)] for one in episodes], np.int32),
+            np.array([[one.success] for one in episodes]),
+        )
+        return outcomes, *packed(episodes, range(len(episodes)))
 
     count = num_groups * group_size
     filled = {"reward", "mask", "terminated", "truncated", "valid", "success", "cost"}

@@ -163,16 +163,19 @@ def test_refuel_worked_example():
 
 
 def test_refuel_compares_two_futures_of_a_turn():
-    """Trees of two episodes that part at any turn; those that part give one pair each."""
+    """Trees of two episodes that part at any turn; those that part give one pair each.
+
+    The trees of a collection share the draw of a turn, so that collections differ in it."""
     config = config_of(pairs=1, ties=True)
     config.rollout.update(num_groups=24, group_size=2, together=1, rule="uniform")
     config.objective.dpo = term(losses.refuel, source="siblings")
     experiment = build(config)
-    state = jax.jit(experiment.init)(0)
-    batches = jax.device_get(jax.jit(experiment.batches)(state))
+    init, collect = jax.jit(experiment.init), jax.jit(experiment.batches)
+    drawn = [jax.device_get(collect(init(seed))) for seed in range(8)]
+    first = [batches["rollout"].streams.call_turn[1::2] for batches in drawn]
+    assert len(set(np.concatenate(first))) > 3 and np.max(first) > 1
+    batches = drawn[int(np.argmax([np.mean(turns > 0) for turns in first]))]
     streams, batch = batches["rollout"].streams, batches["siblings"]
-    first = streams.call_turn[1::2]
-    assert len(set(first)) > 3 and first.max() > 1
     learnt = batch.rows.loss_mask.any(axis=1)[::2]
     prefix = streams.prefix.reshape(24, 2, TURNS)
     np.testing.assert_array_equal(learnt, (prefix[:, 0] != prefix[:, 1]).any(axis=1))
