@@ -42,12 +42,39 @@ class Clarity(NamedTuple):
     along: jax.Array
 
 
-def clarity(each: jax.Array, first: jax.Array) -> Clarity:
-    """Of gradients f32[B, D], one for each of B >= 2 collections; first: of the first estimator."""
-    count, mean = each.shape[0], each.mean(axis=0)
-    noise = jnp.sum(jnp.square(each - mean)) / (count - 1)
-    own, other = ([x[start::2].mean(axis=0) for start in (0, 1)] for x in (each, first))
-    along = 0.5 * (own[0] @ other[1] + own[1] @ other[0])
+class Sums(NamedTuple):
+    """What is kept of the gradients so far: two vectors, however many collections there are.
+
+    count: i32[], collections. halves: f32[2, D], sums over every other one. spread: f32[], sum of
+    squared distances to the mean.
+    """
+
+    count: jax.Array
+    halves: jax.Array
+    spread: jax.Array
+
+
+def none_yet(size: int) -> Sums:
+    """`Sums` of no gradients f32[size]."""
+    return Sums(jnp.zeros((), jnp.int32), jnp.zeros((2, size)), jnp.zeros(()))
+
+
+def added(sums: Sums, gradient: jax.Array) -> Sums:
+    """`Sums` with one more gradient f32[D]; the spread grows as in Welford (1962)."""
+    before = sums.halves.sum(axis=0)
+    away = gradient - before / jnp.maximum(sums.count, 1)
+    left = gradient - (before + gradient) / (sums.count + 1)
+    halves = sums.halves.at[sums.count % 2].add(gradient)
+    return Sums(sums.count + 1, halves, sums.spread + jnp.vdot(away, left))
+
+
+def clarity(own: Sums, first: Sums) -> Clarity:
+    """Of an estimator's gradients of B >= 2 collections; first: of the first estimator's."""
+    count = own.count
+    noise, mean = own.spread / (count - 1), own.halves.sum(axis=0) / count
+    sizes = jnp.stack([(count + 1) // 2, count // 2])[:, None]
+    mine, other = own.halves / sizes, first.halves / sizes
+    along = 0.5 * (jnp.vdot(mine[0], other[1]) + jnp.vdot(mine[1], other[0]))
     return Clarity(noise, jnp.sum(jnp.square(mean)) - noise / count, along)
 
 
@@ -92,22 +119,33 @@ def measure(
                 rollout.roles,
             )
             weight = jnp.where(early, at_positions(advantage, rows), 0.0) / streams.mask.shape[0]
-            found[name] = _gradient(policy, params, rows, weight, microbatch)
+            found[name] = _gradient(policy, params, rows, weight, microbatch, learner.lengths)
         return found
 
     def of_seed(params):
-        keys = jax.random.split(jax.random.key(0), batches)
-        found = jax.lax.map(lambda key: collect(params, key), keys)
-        # What comes back of a loop is in the order of its keys.
-        first = found[next(iter(estimators))]
-        return {name: clarity(found[name], first) for name in estimators}
+        size = sum(x.size for x in jax.tree.leaves(params))
+
+        def more(sums, key):
+            found = collect(params, key)
+            # What comes back of a loop is in the order of its keys.
+            return {name: added(sums[name], found[name]) for name in sums}, None
+
+        nothing = {name: none_yet(size) for name in estimators}
+        sums, _ = jax.lax.scan(more, nothing, jax.random.split(jax.random.key(0), batches))
+        first = sums[next(iter(estimators))]
+        return {name: clarity(sums[name], first) for name in estimators}
 
     found = jax.jit(lambda params: jax.lax.map(of_seed, params))(run.state.params)
     return {name: found[name] for name in estimators}
 
 
 def _gradient(
-    policy: AnyPolicy, params: chex.ArrayTree, rows: Rows, weight: jax.Array, microbatch: int | None
+    policy: AnyPolicy,
+    params: chex.ArrayTree,
+    rows: Rows,
+    weight: jax.Array,
+    microbatch: int | None,
+    lengths: int,
 ) -> jax.Array:
     """Gradient f32[D] of the sum of weight log pi; weight: f32[R, L], of each position."""
 
@@ -115,6 +153,10 @@ def _gradient(
         rows, weight = part
         logp = policy.score(params, rows).logp
         return jnp.sum(jnp.where(weight != 0, logp, 0.0) * weight), ()
+
+    def head(part, length):
+        rows, weight = part
+        return rows.head(length), weight[:, :length]
 
     count, longest = weight.shape
     if microbatch is not None and count % microbatch:
@@ -126,5 +168,7 @@ def _gradient(
         length_up_to(weight != 0),
         longest=longest,
         microbatch=microbatch,
+        lengths=lengths,
+        head=head,
     )
     return jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(found)])

@@ -6,7 +6,7 @@ early, so that there is something left to learn. WORLD,DIRECTORY,SIZE as in smol
     python -m launchers.train --config=configs/published/smollm2_stages.py:ezpoints,models/smollm2 \
         --workdir=runs/smollm2
 
-EZPoints on two CPU cores: 7 minutes each for GiGPO and GRPO, 13 GiB; success as in
+EZPoints on two CPU cores: 7 minutes each for GiGPO and GRPO, 6 GiB; success as in
 configs/published/smollm2.py, whose runs were started one by one.
 """
 

@@ -63,15 +63,26 @@ def test_each_episode_has_its_own_gradient():
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+def sums_of(each):
+    """Gradients [B, D], one after the other."""
+    start = estimator_gradients.none_yet(each.shape[-1])
+    sums, _ = jax.lax.scan(lambda sums, g: (estimator_gradients.added(sums, g), None), start, each)
+    return sums
+
+
+def clarity_of(each, first):
+    return estimator_gradients.clarity(sums_of(each), sums_of(first))
+
+
 def test_clarity_by_hand():
     # Mean (2, 0); squared distances 1, 1, 5, 5. Even ones (2, 1), odd ones (2, -1).
     each = np.array([[1.0, 0], [3, 0], [3, 2], [1, -2]], np.float32)
     other = np.array([[0.0, 1], [0, 3], [0, 1], [0, 3]], np.float32)
-    found = estimator_gradients.clarity(each, other)
+    found = clarity_of(each, other)
     # (2, 1) (0, 3) and (2, -1) (0, 1): their mean is 1.
     np.testing.assert_allclose(found, [12 / 3, 4 - 12 / 12, 1.0], rtol=1e-6)
-    own = estimator_gradients.clarity(each, each)
-    assert own.along == 3.0  # (2, 1) (2, -1)
+    own = clarity_of(each, each)
+    np.testing.assert_allclose(own.along, 3.0, rtol=1e-6)  # (2, 1) (2, -1)
 
 
 def test_means_of_collections_have_a_product_without_their_noise():
@@ -79,13 +90,20 @@ def test_means_of_collections_have_a_product_without_their_noise():
     noise = np.random.default_rng(0).normal(size=(4000, 16, 8)).astype(np.float32)
     means = np.eye(8, dtype=np.float32)[:2]
     first, second = means[:, None, None] + noise
-    clarity = jax.jit(jax.vmap(estimator_gradients.clarity))
+    clarity = jax.jit(jax.vmap(clarity_of))
     crossed, own = clarity(second, first), clarity(first, first)
     # The plain product of two means over 16 would be 8 / 16.
     assert abs(crossed.along.mean()) < 0.02
     np.testing.assert_allclose(own.along.mean(), 1.0, atol=0.02)
     np.testing.assert_allclose(own.signal.mean(), 1.0, atol=0.02)
     np.testing.assert_allclose(own.noise.mean(), 8.0, rtol=0.02)
+
+
+def test_the_noise_of_gradients_that_hardly_differ_is_kept():
+    """Where the mean is ten thousand times as long as what differs, and their number is odd."""
+    each = (100.0 + 0.01 * np.random.default_rng(0).normal(size=(9, 64))).astype(np.float32)
+    exact = np.sum(np.square(each - each.mean(axis=0, dtype=np.float64))) / 8
+    np.testing.assert_allclose(clarity_of(each, each).noise, exact, rtol=0.02)
 
 
 def test_the_gradient_is_that_of_the_surrogate_at_the_behaviour_policy():
@@ -119,7 +137,7 @@ def test_the_gradient_is_that_of_the_surrogate_at_the_behaviour_policy():
         return jnp.concatenate([x.reshape(-1) for x in jax.tree.leaves(grads)])
 
     each = jnp.stack([by_hand(key) for key in jax.random.split(jax.random.key(0), 2)])
-    expected = estimator_gradients.clarity(each, each)
+    expected = clarity_of(each, each)
     own = jax.tree.map(lambda x: x[0], found["rloo"])
     np.testing.assert_allclose(own, expected, rtol=2e-3, atol=1e-6)
 
