@@ -6,8 +6,9 @@
 
 The first compares any estimators on the episodes of any run whose streams have what they read. It
 prints noise and signal of an update's gradient for each seed and estimator, their ratio, which is
-the number of updates for a mean as long as its error, and the cosine between the mean and that of
-the first estimator (see `agentrl.run.estimator_gradients`): `rloo` there is without bias.
+the number of updates for a mean as long as its error ("unknown" where no signal can be told from
+0: take more --batches), and the cosine between the mean and that of the first estimator (see
+`agentrl.run.estimator_gradients`): `rloo` there is without bias.
 Without --estimator a run with a planner and a critic, or of Dr. MAS, says which are compared, by
 the gradients of single episodes: noise, signal, A^2 (see `agentrl.run.gradient_noise`), and
 the number of episodes for a gradient as long as its error.
@@ -71,6 +72,12 @@ def main(argv: list[str]) -> None:
         print(f"seed {run.config.seed + seed}   " + "   ".join(line))
 
 
+def _ratio(noise: float, signal: float) -> str:
+    """noise / signal; a signal of 0 (all returns of each group are equal), or one that is too weak
+    to be told from it, has none."""
+    return f"{noise / signal:.4g}" if signal > 0 else "unknown"
+
+
 def _of_updates(run: Any, estimators: dict[str, Any]) -> list[list[str]]:
     """For each seed what there is to say of each estimator."""
     from agentrl.run import estimator_gradients
@@ -83,9 +90,9 @@ def _of_updates(run: Any, estimators: dict[str, Any]) -> list[list[str]]:
             noise, signal, along = (float(x[seed]) for x in values)
             lengths = signal * float(first.signal[seed])
             cosine = f"{along / lengths**0.5:.2f}" if lengths > 0 else "unknown"
+            ratio = _ratio(noise, signal)
             line.append(
-                f"{name}: noise {noise:.4g} signal {signal:.4g} ratio {noise / signal:.4g} cosine "
-                f"{cosine}"
+                f"{name}: noise {noise:.4g} signal {signal:.4g} ratio {ratio} cosine {cosine}"
             )
         lines.append(line)
     return lines
@@ -109,7 +116,8 @@ def _of_episodes(run: Any) -> list[list[str]]:
         line = []
         for name, values in found.items():
             n, s, square = (float(x[seed]) for x in values)
-            line.append(f"{name}: noise {n:.4g} signal {s:.4g} ratio {n / s:.4g} A^2 {square:.4g}")
+            ratio = _ratio(n, s)
+            line.append(f"{name}: noise {n:.4g} signal {s:.4g} ratio {ratio} A^2 {square:.4g}")
         lines.append(line)
     return lines
 

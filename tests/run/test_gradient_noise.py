@@ -10,6 +10,7 @@ import tiny
 from in_process import launch
 
 from agentrl import advantages
+from agentrl.config import env_section
 from agentrl.config.bind import bound
 from agentrl.config.build import build
 from agentrl.learner.credit import arrays_of
@@ -168,3 +169,14 @@ def test_the_command_measures_what_it_is_asked_for(tmp_path):
         (["--estimator=gae;gamma=1.0;lam=1.0"], "reads value, bootstrap, which this run does not"),
     ):
         assert message in launch([*words, *more])[2]
+
+
+@pytest.mark.long
+def test_without_a_signal_there_is_no_ratio(tmp_path):
+    """Nobody gets a coin in one step: all returns are equal."""
+    config = tiny.groups_config(num_seeds=1, updates=2)
+    config.env = env_section("Coin-v1", max_steps_in_episode=1)
+    assert loop.run(config, tmp_path / "run", command="test")
+    words = ["launchers.gradient_noise", f"--workdir={tmp_path / 'run'}", "--batches=2"]
+    _, printed, error = launch([*words, "--estimator=rloo"])
+    assert not error and "signal 0 ratio unknown cosine unknown" in printed, error
