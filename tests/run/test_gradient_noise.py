@@ -143,6 +143,22 @@ def test_the_gradient_is_that_of_the_surrogate_at_the_behaviour_policy():
     np.testing.assert_allclose(own, expected, rtol=2e-3, atol=1e-6)
 
 
+def test_passes_that_are_cut_have_the_same_gradient():
+    """In words, whose rows are shorter than their bound: one compiled length, and three."""
+    found = {}
+    for lengths in (1, 3):
+        config = tiny.talk_config(num_seeds=1, warm_start__updates=0, learner__lengths=lengths)
+        config.learner.microbatch = 4
+        experiment = build(config)
+        state = jax.tree.map(lambda x: x[None], jax.jit(experiment.init)(0))
+        run = restored.Run(config, experiment, 0, state)
+        found[lengths] = estimator_gradients.measure(
+            run, {"rloo": bound("advantage", {"name": "rloo"})}, 8, 2
+        )
+    np.testing.assert_allclose(found[1]["rloo"], found[3]["rloo"], rtol=1e-3)
+    assert np.all(np.asarray(found[1]["rloo"].noise) > 0)
+
+
 def test_an_estimator_says_what_the_run_lacks():
     experiment = build(tiny.groups_config(num_seeds=1))
     params, rollout = experiment.policy.init(jax.random.key(0)), experiment.rollout
