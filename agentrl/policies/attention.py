@@ -202,7 +202,7 @@ def attend_causal(
     """
     length, before = q.shape[1], k.shape[1] - q.shape[1]
     index = jnp.arange(k.shape[1], dtype=jnp.int32)[None]
-    keys, values = k.transpose(0, 2, 3, 1), v.transpose(0, 2, 1, 3)
+    keys, values = (x.transpose(0, 2, 1, 3) for x in (k, v))
     size = max(64, -(-length // 8))
     out = []
     for start in range(0, length, size):
@@ -210,7 +210,7 @@ def attend_causal(
         first = 0 if window is None else max(0, before + start - window + 1)
         end = before + min(start + size, length)
         seen = visible(index[:, before + start : end], index[:, first:end], window)
-        segment = (keys[..., first:end],), (values[:, :, first:end],)
+        segment = (keys[:, :, first:end].swapaxes(2, 3),), (values[:, :, first:end],)
         out.append(attend(q[:, rows], *segment, lambda *_, seen=seen: seen, soft_cap=soft_cap))
     return jnp.concatenate(out, axis=1)
 

@@ -228,11 +228,13 @@ def unembed(
     head: i32[...], which of the output heads says them; None, or -1: their mixture.
     """
     x = hidden.reshape(-1, hidden.shape[-1]).astype(config.dtype)
-    if config.tie_embeddings:
-        kernel = params["embed_tokens"]["weight"].T
+    tied = config.tie_embeddings
+    kernel = params["embed_tokens"]["weight"] if tied else params["lm_head"]["kernel"]
+    if x.dtype == jnp.bfloat16 and platform() == "cpu":
+        out = layers.summed_wide(x, kernel, tied)
     else:
-        kernel = params["lm_head"]["kernel"]
-    out = jnp.matmul(x, kernel.astype(x.dtype), preferred_element_type=jnp.float32)
+        kernel = (kernel.T if tied else kernel).astype(x.dtype)
+        out = jnp.matmul(x, kernel, preferred_element_type=jnp.float32)
     if config.output_heads:
         head = None if head is None else jnp.broadcast_to(head, hidden.shape[:-1]).reshape(-1)
         kernel = params[output_heads.ENTRY]["kernel"]

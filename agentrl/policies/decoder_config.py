@@ -68,9 +68,10 @@ class DecoderConfig:
       fastest, `layers` leaves no loop. None: no loop for up to four layers, else 1.
     decode_unroll: the same in `extend` and `step`. On a CPU a loop copies each layer's cache before
       it is read, and generation without one is faster by 10 to 20 %.
-    dtype: of activations and of the cache, "float32" or "bfloat16". Parameters are float32 unless
-      loaded otherwise, and are cast when used; norms, attention weights, logits and values are
-      float32.
+    dtype: of activations and of the cache (float32 on a CPU), "float32" or "bfloat16". Parameters
+      are float32 unless loaded otherwise, and are cast when used; norms, attention weights, logits
+      and values are float32. On a CPU with AMX, SmolLM2-135M takes 0.4 of the time in bfloat16 for
+      a forward pass, 0.55 with the backward pass, 0.8 for decoding.
     """
 
     vocab_size: int

@@ -14,6 +14,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from agentrl.devices.placement import platform
+
 
 class Separate(NamedTuple):
     """A matrix of each layer of a run, as arrays of their own, which no loop has to slice."""
@@ -29,11 +31,52 @@ class Chosen(NamedTuple):
 
 
 def product(x: jax.Array, matrix: jax.Array | Chosen) -> jax.Array:
-    """x @ matrix, in the dtype of x."""
-    if not isinstance(matrix, Chosen):
-        return x @ matrix.astype(x.dtype)
-    branches = [functools.partial(product, matrix=m) for m in matrix.matrices]
-    return jax.lax.switch(matrix.number, branches, x)
+    """x @ matrix of x [n, in], in the dtype of x."""
+    if isinstance(matrix, Chosen):
+        branches = [functools.partial(product, matrix=m) for m in matrix.matrices]
+        return jax.lax.switch(matrix.number, branches, x)
+    if x.dtype == jnp.bfloat16 and platform() == "cpu":
+        return summed_wide(x, matrix, False).astype(x.dtype)
+    return x @ matrix.astype(x.dtype)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def summed_wide(x: jax.Array, matrix: jax.Array, turned: bool) -> jax.Array:
+    """x @ matrix of x bf16[n, in], matrix [in, out] ([out, in] if turned), summed in f32: f32[n,
+    out].
+
+    For CPUs. XLA has kernels for bfloat16 there (YNNPACK's, with AMX or AVX-512 where there is)
+    for products of row-major arrays with a float32 result only; every other one it computes in
+    float32 after conversions, slower than float32 itself. That is the case of jnp.matmul with a
+    bfloat16 result, and of the gradient with respect to the matrix, x^T g, whose transpose XLA
+    folds into the product as a change of layout. A transpose of three axes, which is no such
+    change, is computed first. The cotangent is rounded to bfloat16, as on accelerators.
+    """
+    contracted = (((1,), (1 if turned else 0,)), ((), ()))
+    return _wide(x, matrix.astype(x.dtype), contracted)
+
+
+def _wide(x: jax.Array, y: jax.Array, contracted: Any) -> jax.Array:
+    return jax.lax.dot_general(x, y, contracted, preferred_element_type=jnp.float32)
+
+
+def _summed_wide(x, matrix, turned):
+    return summed_wide(x, matrix, turned), (x, matrix)
+
+
+def _gradients(turned, kept, g):
+    x, matrix = kept
+    g = g.astype(x.dtype)
+    by_x = _wide(g, matrix.astype(x.dtype), (((1,), (0 if turned else 1,)), ((), ())))
+    left, right = (g, x) if turned else (x, g)
+    if left.shape[0] % 2:
+        left, right = (jnp.pad(y, ((0, 1), (0, 0))) for y in (left, right))
+    left = left.reshape(-1, 2, left.shape[1]).transpose(2, 0, 1).reshape(left.shape[1], -1)
+    by_matrix = _wide(left, right, (((1,), (0,)), ((), ())))
+    return by_x.astype(x.dtype), by_matrix.astype(matrix.dtype)
+
+
+summed_wide.defvjp(_summed_wide, _gradients)
 
 
 def _is_separate(node: chex.ArrayTree) -> bool:

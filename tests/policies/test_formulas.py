@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from agentrl.policies.automaton import NEVER, automaton
@@ -125,7 +125,11 @@ TRACES = [t for n in range(1, LONGEST + 1) for t in itertools.product(range(4), 
 @settings(max_examples=60, deadline=None)
 @given(FORMULAS)
 def test_automaton_accepts_the_traces_of_which_the_formula_is_true(f):
-    made = automaton(parse(shown(f)), LETTERS)
+    try:
+        made = automaton(parse(shown(f)), LETTERS)
+    except ValueError as error:  # A few formulas of this size have too many states.
+        assert "has more than 4096 states" in str(error)
+        reject()
     nearest = {}
     for trace in TRACES:
         state = 0

@@ -177,3 +177,47 @@ def test_initial_values_of_a_layer_depend_on_its_number():
     assert kernel.shape == (5, 16, 24)
     # Independent draws: no two layers are correlated.
     np.testing.assert_allclose(np.corrcoef(kernel.reshape(5, -1)), np.eye(5), atol=0.2)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("rows", [1, 2, 7, 64])
+def test_bfloat16_products_summed_in_float32(rows, turned):
+    """Product and gradients of arrays without rounding errors in bfloat16 are those of float32."""
+    rng = np.random.default_rng(rows)
+    x, matrix, g = (
+        rng.integers(-4, 5, shape).astype("f4") for shape in ((rows, 24), (24, 40), (rows, 40))
+    )
+    exact = x @ matrix
+    by_x, by_matrix = g @ matrix.T, x.T @ g
+    given = matrix.T if turned else matrix
+
+    def both(x, matrix, g):
+        out, back = jax.vjp(lambda x, matrix: layers.summed_wide(x, matrix, turned), x, matrix)
+        return out, *back(g)
+
+    out, ours, of_matrix = jax.jit(both)(jnp.asarray(x, jnp.bfloat16), given, g)
+    assert out.dtype == of_matrix.dtype == jnp.float32 and ours.dtype == jnp.bfloat16
+    np.testing.assert_array_equal(out, exact)
+    np.testing.assert_array_equal(ours, by_x.astype(jnp.bfloat16))
+    np.testing.assert_array_equal(of_matrix, by_matrix.T if turned else by_matrix)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_gradients_in_bfloat16_are_close_to_those_in_float32(tied):
+    """For every parameter, within a loop over the layers and with the logits of odd rows."""
+    config = dataclasses.replace(TINY, tie_embeddings=tied, unroll=1)
+    params = loose(config)
+
+    def gradient(dtype):
+        c = dataclasses.replace(config, dtype=dtype)
+
+        def loss(params):
+            hidden = decoder.hidden(params, c, TOKENS[:, :11])
+            return jnp.mean(jax.nn.log_softmax(decoder.unembed(params, c, hidden))[..., 0])
+
+        return jax.device_get(jax.jit(jax.grad(loss))(params))
+
+    exact, rough = gradient("float32"), gradient("bfloat16")
+    for (path, a), b in zip(jax.tree.leaves_with_path(exact), jax.tree.leaves(rough), strict=True):
+        assert b.dtype == np.float32
+        assert np.linalg.norm(a - b) <= 0.1 * np.linalg.norm(a) + 1e-6, jax.tree_util.keystr(path)
