@@ -267,6 +267,8 @@ def text_metrics(turns: Turn) -> dict[str, jax.Array]:
       behaviour_violation_rate: Violations of the behaviour [share]; replies from which on the
         specified behaviour cannot be kept.
       observation_cut_rate: Texts that did not fit [share]; should be 0.
+      full_row_rate: Ended by a full row [share]; episodes whose next turn had no room in
+        config.context.context_tokens.
       summary_rate: Summaries [per turn]; that the policy wrote in place of earlier turns.
       tokens: Tokens written [per collection]; summaries included.
 
@@ -295,6 +297,12 @@ def text_metrics(turns: Turn) -> dict[str, jax.Array]:
         "observation_cut_rate": per_turn(record.cut),
         "behaviour_entropy": jnp.stack([jnp.sum(entropy), written]),
     }
+    if turns.decision.full is not None:
+        cut = jnp.any(turns.decision.full, axis=2)
+        ended = turns.outcome.terminated | turns.outcome.truncated
+        out["full_row_rate"] = jnp.stack(
+            [jnp.sum(x, dtype=jnp.float32) for x in (cut & ended, ended)]
+        )
     if record.summary is not None:
         count = record.summary.count
         written = written + jnp.sum(jnp.where(mask, count, 0), dtype=jnp.float32)

@@ -273,9 +273,11 @@ class Playing:
             episode = self.playing[worker]
             at, began = self.at[episode], workers.begins[worker]
             workers.begins[worker] = False
-            if decision.full is not None and decision.full[worker].any():
+            full = self.record.decision.full
+            if full is not None and decision.full[worker].any():
                 # The turn does not take place, and the one before it is the last.
                 self.record.outcome.truncated[at - 1, episode] = True
+                full[at - 1, episode] = decision.full[worker]
                 self._bootstrap(worker, episode)
                 self._finish(worker, episode)
                 continue

@@ -176,11 +176,13 @@ def test_a_limit_of_turns_truncates():
 
 
 def test_an_episode_whose_context_is_full_is_truncated():
-    _, streams, *_ = collected("Sum", context=contexts.whole, read={"context_tokens": 16}, turns=9)
+    options = {"context": contexts.whole, "read": {"context_tokens": 16}, "turns": 9}
+    _, streams, _, metrics = collected("Sum", **options)
     cut = streams.truncated.any(axis=1)
     assert cut.any() and not streams.terminated[cut].any()
     # 4 + 4 tokens a turn: two turns fit, a third would not.
     np.testing.assert_array_equal(streams.mask[cut].sum(axis=1), 2)
+    np.testing.assert_array_equal(metrics["full_row_rate"], [cut.sum(), len(cut)])
 
 
 TROUBLE = {"turns": 3, "modulus": 2}

@@ -296,11 +296,13 @@ def test_horizons_grow_with_collections():
 def test_a_full_context_truncates():
     policy, made = make((), read=(("context_tokens", 2 * 15),))
     weights = policy.init(jax.random.key(0))
-    _, streams, rows, _ = jax.jit(made.collect)(weights, made.init(None), jax.random.key(3))
+    _, streams, rows, metrics = jax.jit(made.collect)(weights, made.init(None), jax.random.key(3))
     # An observation takes 11 fragments and a control token, a reply at most 2: two turns fit.
     assert rows.tokens.shape[1] == 30
     assert int(np.asarray(streams.mask).sum(1).max()) == 2
-    assert np.asarray(streams.truncated)[:, 1].any()
+    cut = np.asarray(streams.truncated)[:, 1]
+    assert cut.any()
+    np.testing.assert_array_equal(metrics["full_row_rate"], [cut.sum(), len(cut)])
 
 
 @pytest.mark.parametrize(
