@@ -202,17 +202,18 @@ def test_bfloat16_products_summed_in_float32(rows, turned):
     np.testing.assert_array_equal(of_matrix, by_matrix.T if turned else by_matrix)
 
 
-@pytest.mark.parametrize("tied", [False, True])
-def test_gradients_in_bfloat16_are_close_to_those_in_float32(tied):
-    """For every parameter, within a loop over the layers and with the logits of odd rows."""
-    config = dataclasses.replace(TINY, tie_embeddings=tied, unroll=1)
+@pytest.mark.parametrize(("tied", "rows"), [(False, 3), (True, 3), (True, 1)])
+def test_gradients_in_bfloat16_are_close_to_those_in_float32(tied, rows):
+    """For every parameter, within a loop over the layers and with the logits of odd rows; of one
+    row with one key head, too, whose keys are the turned result of a product."""
+    config = dataclasses.replace(TINY, tie_embeddings=tied, unroll=1, kv_heads=1 + (rows > 1))
     params = loose(config)
 
     def gradient(dtype):
         c = dataclasses.replace(config, dtype=dtype)
 
         def loss(params):
-            hidden = decoder.hidden(params, c, TOKENS[:, :11])
+            hidden = decoder.hidden(params, c, TOKENS[:rows, :11])
             return jnp.mean(jax.nn.log_softmax(decoder.unembed(params, c, hidden))[..., 0])
 
         return jax.device_get(jax.jit(jax.grad(loss))(params))
