@@ -125,8 +125,9 @@ def show_conversation(
         total += reward
     # In games the policy has seat 0 of the first match, or all seats: the first stream is seat
     # 0's.
-    won = bool(streams.success[0].any())
-    tell(f"\n{'success' if won else 'no success'} after {int(streams.mask[0].sum())} turns")
+    won = "success" if streams.success[0].any() else "no success"
+    cut = ", at a limit of turns or tokens" if streams.truncated[0].any() else ""
+    tell(f"\n{won} after {int(streams.mask[0].sum())} turns{cut}")
     return total
 
 
