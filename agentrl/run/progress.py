@@ -24,6 +24,11 @@ SHOWN = (
     ("explained_variance", "ev", ".2f"),
     ("rejected_updates", "rejected", ".0%"),
 )
+# The first of these that there is, where an evaluation followed the update.
+EVALUATED = (
+    ("evaluation/success_rate", "evaluated success", ".3f"),
+    ("evaluation/episode_return", "evaluated return", ".3f"),
+)
 
 
 def title(
@@ -39,8 +44,19 @@ def title(
     )
 
 
+def _words(shown: Iterable[tuple[str, str, str]], records: Sequence[Mapping[str, float]]):
+    """What the records have of the metrics that are shown: label and mean."""
+    words = []
+    for name, label, form in shown:
+        values = [record[name] for record in records if name in record]
+        if values and not (name == "rejected_updates" and not any(values)):
+            words.append(f"{label} {np.mean(values):{form}}")
+    return words
+
+
 class Progress:
-    """A bar on a terminal, a line every few seconds elsewhere, nothing if quiet.
+    """A bar on a terminal, a line every few seconds and for each evaluation elsewhere, nothing if
+    quiet.
 
     total, done: updates of the run. budget: turns that end the run before (config.env_steps), or 0.
     """
@@ -93,11 +109,8 @@ class Progress:
         self, update: int, records: Sequence[Mapping[str, float]], machine: Mapping[str, float]
     ) -> None:
         """Shows the state after `update`; means over the seeds' records."""
-        words = []
-        for name, label, form in SHOWN:
-            values = [record[name] for record in records if name in record]
-            if values and not (name == "rejected_updates" and not any(values)):
-                words.append(f"{label} {np.mean(values):{form}}")
+        evaluated = _words(EVALUATED, records)[:1]
+        words = evaluated + _words(SHOWN, records)
         # Supervised updates take no steps in the environment.
         if "env_steps_per_second" in machine:
             words.append(f"{machine['env_steps_per_second']:,.0f} steps/s")
@@ -109,7 +122,8 @@ class Progress:
         self._bar.update(self._task, completed=update, total=total, metrics=text)
         now = time.monotonic()
         last = update >= total
-        if not self._terminal and (last or now - self._last >= self._seconds):
+        due = last or evaluated or now - self._last >= self._seconds
+        if not self._terminal and due:
             left = (now - self._start) / max(update - self._first, 1) * (total - update)
             line = f"{update}/{total} · {text} · {left:.0f} s left"
             self._console.print(line, highlight=False, soft_wrap=True)

@@ -32,6 +32,21 @@ def test_supervised_updates_of_text_show_tokens(capsys):
     assert "loss 1.250 · 12,346 tokens/s" in shown(capsys, {"loss/imitation": 1.25}, machine)
 
 
+def test_an_evaluation_has_a_line_of_its_own(capsys):
+    """Between the lines of every few seconds, too; the share of successes where there is one."""
+    progress = Progress(total=10, done=0, title="a title", seconds_between_lines=1e6)
+    with progress:
+        for update in (1, 2, 3):
+            record = {"success_rate": 0.5, "evaluation/episode_return": 0.75}
+            record |= {"evaluation/success_rate": 0.25} if update == 2 else {}
+            progress.show(update, [record] if update > 1 else [{}], {"updates_per_second": 2.0})
+    lines = capsys.readouterr().err.splitlines()[1:]
+    assert [line.split(" · ")[:3] for line in lines] == [
+        ["2/10", "evaluated success 0.250", "success 0.50"],
+        ["3/10", "evaluated return 0.750", "success 0.50"],
+    ]
+
+
 @pytest.mark.parametrize(("steps", "expected"), [(400, "4/8"), (10, "4/10"), (1000, "4/4")])
 def test_a_budget_of_turns_says_where_the_run_ends(capsys, steps, expected):
     """By the seed that has acted least, and not after the last update."""
