@@ -395,6 +395,7 @@ LONG_TESTS = (
     "run/test_cells.py::test_cell?array-once-python-*",
     "run/test_cells.py::test_cell?array-turns-graph-episodes?",
     "run/test_pretrained.py::test_every_preset_of_smollm2_builds?room?",
+    "run/test_pretrained.py::test_every_preset_of_smollm2_builds?lamp?",
     "run/test_population.py::test_metrics_say*",
     "run/test_memory.py::test_a_program_that_does_not_fit*",
     "run/test_progress.py::test_a_supervised_run*",
