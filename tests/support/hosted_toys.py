@@ -56,9 +56,17 @@ class Trouble(Sum):
         if self.marks:
             open(os.path.join(self.marks, str(number)), "w").close()
 
+    def _first(self):
+        """Whether no process has left the file yet; always, where there is none to leave."""
+        try:
+            if self.once:
+                open(self.once, "x").close()
+        except FileExistsError:
+            return False
+        return True
+
     def reset(self, *, seed):
-        if self.how == "rest" and getattr(self, "turn", 0) and not os.path.exists(self.once):
-            open(self.once, "w").close()
+        if self.how == "rest" and getattr(self, "turn", 0) and self._first():
             raise KeyError("no further task")
         said = super().reset(seed=seed)
         self.wrong = self.how != "rest" and seed % self.modulus == 0
@@ -69,9 +77,7 @@ class Trouble(Sum):
 
     def step(self, action):
         self.turn += 1
-        if self.wrong and self.turn == 2 and not (self.once and os.path.exists(self.once)):
-            if self.once:
-                open(self.once, "w").close()
+        if self.wrong and self.turn == 2 and self._first():
             self.go_wrong()
             if self.how == "nan":
                 return "", float("nan"), False, False, {}
