@@ -230,11 +230,7 @@ def unembed(
     x = hidden.reshape(-1, hidden.shape[-1]).astype(config.dtype)
     tied = config.tie_embeddings
     kernel = params["embed_tokens"]["weight"] if tied else params["lm_head"]["kernel"]
-    if x.dtype == jnp.bfloat16 and platform() == "cpu":
-        out = layers.summed_wide(x, kernel, tied)
-    else:
-        kernel = (kernel.T if tied else kernel).astype(x.dtype)
-        out = jnp.matmul(x, kernel, preferred_element_type=jnp.float32)
+    out = layers.wide_product(x, kernel, turned=tied)
     if config.output_heads:
         head = None if head is None else jnp.broadcast_to(head, hidden.shape[:-1]).reshape(-1)
         kernel = params[output_heads.ENTRY]["kernel"]

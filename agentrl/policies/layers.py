@@ -35,22 +35,37 @@ def product(x: jax.Array, matrix: jax.Array | Chosen) -> jax.Array:
     if isinstance(matrix, Chosen):
         branches = [functools.partial(product, matrix=m) for m in matrix.matrices]
         return jax.lax.switch(matrix.number, branches, x)
-    if x.dtype == jnp.bfloat16 and platform() == "cpu":
+    if _narrow_on_cpu(x):
         return summed_wide(x, matrix, False).astype(x.dtype)
     return x @ matrix.astype(x.dtype)
 
 
+def wide_product(x: jax.Array, matrix: jax.Array, *, turned: bool = False) -> jax.Array:
+    """x @ matrix of x [n, in], whose factors have the dtype of x, in float32.
+
+    turned: the matrix is [out, in].
+    """
+    if _narrow_on_cpu(x):
+        return summed_wide(x, matrix, turned)
+    matrix = (matrix.T if turned else matrix).astype(x.dtype)
+    return jnp.matmul(x, matrix, preferred_element_type=jnp.float32)
+
+
+def _narrow_on_cpu(x: jax.Array) -> bool:
+    return x.dtype == jnp.bfloat16 and platform() == "cpu"
+
+
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def summed_wide(x: jax.Array, matrix: jax.Array, turned: bool) -> jax.Array:
-    """x @ matrix of x bf16[n, in], matrix [in, out] ([out, in] if turned), summed in f32: f32[n,
-    out].
+    """`wide_product` of x bf16[n, in] on a CPU: f32[n, out].
 
-    For CPUs. XLA has kernels for bfloat16 there (YNNPACK's, with AMX or AVX-512 where there is)
-    for products of row-major arrays with a float32 result only; every other one it computes in
-    float32 after conversions, slower than float32 itself. That is the case of jnp.matmul with a
-    bfloat16 result, and of the gradient with respect to the matrix, x^T g, whose transpose XLA
-    folds into the product as a change of layout. A transpose of three axes, which is no such
-    change, is computed first. The cotangent is rounded to bfloat16, as on accelerators.
+    XLA has kernels for bfloat16 there (YNNPACK's, with AMX where there is) for products of
+    row-major arrays with a float32 result only; every other one it computes in float32 after
+    conversions, slower than float32 itself. That is the case of jnp.matmul with a bfloat16 result,
+    and of the gradient with respect to the matrix, x^T g, whose transpose XLA folds into the
+    product as a change of layout. A transpose of three axes, which is no such change, is computed
+    first. The cotangent is rounded to bfloat16; that of `product` is so anyway, that of logits on a
+    CPU alone.
     """
     contracted = (((1,), (1 if turned else 0,)), ((), ()))
     return _wide(x, matrix.astype(x.dtype), contracted)

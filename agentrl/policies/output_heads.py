@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 
+from agentrl.policies.layers import wide_product
+
 if TYPE_CHECKING:
     from agentrl.policies.decoder_config import DecoderConfig
 
@@ -80,7 +82,7 @@ def logits(
         of_row = jnp.where((head == MIXTURE)[:, None], jnp.asarray(weights, x.dtype), alone)
         x = (of_row[:, :, None] * x[:, None, :]).astype(x.dtype).reshape(x.shape[0], -1)
         chosen = kernel.reshape(-1, kernel.shape[-1])
-    return jnp.matmul(x, chosen.astype(x.dtype), preferred_element_type=jnp.float32)
+    return wide_product(x, chosen)
 
 
 def merge(

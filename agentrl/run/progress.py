@@ -44,7 +44,9 @@ def title(
     )
 
 
-def _words(shown: Iterable[tuple[str, str, str]], records: Sequence[Mapping[str, float]]):
+def _words(
+    shown: Iterable[tuple[str, str, str]], records: Sequence[Mapping[str, float]]
+) -> list[str]:
     """What the records have of the metrics that are shown: label and mean."""
     words = []
     for name, label, form in shown:

@@ -31,9 +31,9 @@ WHOLE = section(rollout.contexts.whole)
 # Two turns back, as in the GiGPO code base's prompt, with one row per turn.
 WINDOW = section(rollout.contexts.window, history=2)
 # Rows of six turns fit, where the bound is 1,314 tokens; bfloat16 for CPUs with AMX.
-NARROW = {
+LAMP_OPTIONS = {
     "policy.dtype": "bfloat16",
-    "context.context_tokens": 640,
+    "context.context_tokens": 608,
     "learner.lengths": 8,
     "rollout.group_size": 8,
     "optimizer.learning_rate": 1e-5,
@@ -55,7 +55,7 @@ WORLDS = {
         "large": (HOME | ROOM, WHOLE, {}),
     },
     "lamp": {
-        "small": (HOME | LAMP, WHOLE, NARROW),
+        "small": (HOME | LAMP, WHOLE, LAMP_OPTIONS),
         "large": (HOME | LAMP, WHOLE, {}),
     },
     # ALFWorld's wording with <think>...</think><action>...</action>.

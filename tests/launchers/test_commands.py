@@ -74,7 +74,9 @@ def prepare(here):
         (here / name).write_text(block.text)
     # Models that are downloaded or converted: small ones of the same form are enough here.
     for out in ("models/small", "models/smollm2", "DIRECTORY"):
-        _, _, error = launch(("launchers.new_model", "--envs=Household-v1", f"--out={out}"))
+        # With tokens enough for texts nearly as short as SmolLM2's, to which rows are cut.
+        sizes = ("--envs=Household-v1", "--vocab_size=1024")
+        _, _, error = launch(("launchers.new_model", *sizes, f"--out={out}"))
         assert not error, error
     # Trajectories, as the card of configs/words/tools.py writes them.
     desk, (adp, tokens) = "configs._shared.price_desk", ("prices_adp.jsonl", "prices.jsonl")
