@@ -122,5 +122,7 @@ def test_a_run_plays_its_own_game(tmp_path):
     assert total == ("\nsuccess" in told[-1])
     boards, replies = told[:-1:2], told[1:-1:2]
     assert len(boards) == len(replies) and f"after {len(boards)} turns" in told[-1]
+    assert not total and len(boards) == run.experiment.env_params.max_steps_in_episode
+    assert told[-1].endswith(", at a limit of turns or tokens")
     assert all(len(board.strip().split("\n")) == 3 for board in boards)
     assert {reply.split()[1] for reply in replies} <= set(run.experiment.env.action_names)
