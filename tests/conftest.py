@@ -1,7 +1,6 @@
 """Eight simulated devices for every test, and programs that are compiled once a run."""
 
 import atexit
-import functools
 import gc
 import importlib.metadata
 import os
@@ -87,25 +86,6 @@ def shared():
     """Runs of a module share the programs of equal configs."""
     with pytest.MonkeyPatch.context() as patch:
         shared_programs.share(patch)
-        yield
-
-
-@pytest.fixture(autouse=True, scope="module")
-def lowered_in_one_context():
-    """All programs of a module are lowered in one MLIR context, in place of one for each.
-
-    JAX makes a context for each program, fills it with dialects and builds the same types and
-    attributes again, and most programs here are small: methods/test_pairs.py and test_siblings.py
-    take a sixth to a quarter less time so. A context frees nothing, so each module has its own.
-    Where JAX has no function of this name, nothing changes.
-    """
-    from jax._src.interpreters import mlir
-
-    if not hasattr(mlir, "make_ir_context"):
-        yield
-        return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mlir, "make_ir_context", functools.cache(mlir.make_ir_context))
         yield
 
 
