@@ -75,8 +75,9 @@ def _noted(workdir: pathlib.Path) -> Iterator[None]:
 def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
     """Checks that the directory is empty or contains a run of this config.
 
-    `updates` may increase, and a run may resume on another mesh and in other microbatches. A run
-    that ended before its first result has nothing to lose: any config may take its place.
+    `updates` may increase, of a run of SFT alone together with `warm_start.updates`, and a run may
+    resume on another mesh and in other microbatches. A run that ended before its first result has
+    nothing to lose: any config may take its place.
     """
     path = workdir / "config.json"
     content = _content(config)
@@ -87,11 +88,12 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
         results = results or any((workdir / name).exists() for name in folders)
         before = stored if results else content
         ours, theirs = dict(configs.flat(content)), dict(configs.flat(before))
+        free = {*RESUMABLE, "warm_start.updates"} if _only_sft(ours, theirs) else {*RESUMABLE}
         changed = [
             f"{key} was {theirs.get(key)!r} and is now {ours.get(key)!r}"
             for key in sorted(ours.keys() | theirs.keys())
             if ours.get(key) != theirs.get(key)
-            and not (key in RESUMABLE or key.startswith(("mesh.", "trajectories.")))
+            and not (key in free or key.startswith(("mesh.", "trajectories.")))
         ]
         if changed:
             raise RunError(
@@ -101,6 +103,11 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
     elif any(entry != files.temporary_of(path) for entry in workdir.iterdir()):
         raise RunError(f"{workdir} is not empty and holds no run; use another --workdir")
     store(workdir, config)
+
+
+def _only_sft(*flat: dict[str, Any]) -> bool:
+    """Whether all updates of these configs are warm start, whose number two keys then say."""
+    return all(config.get("warm_start.updates", 0) >= config.get("updates", 1) for config in flat)
 
 
 def store(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:

@@ -107,6 +107,20 @@ def test_finished_run_stays_as_it_is(uninterrupted, monkeypatch):
     assert (workdir / "metrics.jsonl").read_text() == before
 
 
+def test_a_run_of_sft_alone_can_be_made_longer(tmp_path):
+    def train(workdir, updates, sft):
+        config = tiny.talk_config(updates=updates, warm_start__updates=sft, num_seeds=1)
+        return loop.run(config, workdir, command="test")
+
+    assert train(tmp_path / "longer", 2, 2) and train(tmp_path / "longer", 4, 4)
+    assert train(tmp_path / "whole", 4, 4)
+    assert len(lines(tmp_path / "whole")) == 2
+    assert lines(tmp_path / "longer") == lines(tmp_path / "whole")
+    # Its updates after SFT would have been others.
+    with pytest.raises(loop.RunError, match="warm_start.updates was 4 and is now 6"):
+        train(tmp_path / "longer", 8, 6)
+
+
 def test_a_directory_belongs_to_one_process_at_a_time(uninterrupted):
     name, workdir = uninterrupted
     held = os.open(workdir, os.O_RDONLY)
