@@ -18,6 +18,7 @@ from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, section
 from configs._shared import methods
 from configs.games import spiral
+from envs.wordle.rules import WORDS
 
 METHODS = ("sft", *methods.METHODS, "rae")
 HOME = {"name": "Household-v1", "wording": "faithful", "expert_sees_all": False}
@@ -37,6 +38,23 @@ LAMP_OPTIONS = {
     "learner.lengths": 8,
     "rollout.group_size": 8,
     "optimizer.learning_rate": 1e-5,
+}
+# Few words, which the rules list: a model that was not trained here can read what it may guess.
+WORDLE_25 = {
+    "name": "Wordle-v1",
+    "wording": "faithful",
+    "letters": 4,
+    "tries": 4,
+    "vocabulary": WORDS[4][::4],
+    "listed": True,
+}
+# Each observation has all guesses: a row per turn.
+STATE = section(rollout.contexts.window, history=0)
+WORDLE_25_OPTIONS = {
+    "policy.dtype": "bfloat16",
+    "rollout.num_groups": 8,
+    "optimizer.learning_rate": 1e-5,
+    "expert.episodes": 32,
 }
 THINKS = {"policy.grammar": "action", "expert.thoughts": True}
 # World: its size: environment, context, changes. EZPoints appends one token to the
@@ -62,6 +80,10 @@ WORLDS = {
     "household_thoughts": {
         "small": (HOME | SMALL_HOME, WINDOW, THINKS | {"context.max_new_tokens": 96}),
         "large": (HOME | LARGE_HOME, WINDOW, THINKS | {"context.max_new_tokens": 512}),
+    },
+    "wordle25": {
+        "small": (WORDLE_25, STATE, WORDLE_25_OPTIONS),
+        "large": (WORDLE_25, STATE, {}),
     },
     "wordle": {
         "small": ({"name": "Wordle-v1", "wording": "faithful"}, WHOLE, {}),

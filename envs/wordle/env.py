@@ -39,7 +39,9 @@ class Wordle(Environment):
     found or the tries are used up, which terminates by the rules and is not a time limit. Task: a
     uniform word.
 
-    vocabulary: words of equal length; default: our own, 97 of 4 letters or 132 of 5.
+    vocabulary: words of equal length; default: our own, 97 of 4 letters or 132 of 5. listed: the
+    rules, which language models that were not trained here read, name them all; LMRL-Gym's player
+    has to know them.
 
     Anchors with of="state" are the target and the set of guesses, without their order and without
     refused tries.
@@ -52,6 +54,7 @@ class Wordle(Environment):
     letters: int = 5
     tries: int = 6
     vocabulary: tuple[str, ...] = ()
+    listed: bool = False
 
     num_codes: ClassVar[int] = 80
     wordings: ClassVar[str] = "envs.wordle.words"

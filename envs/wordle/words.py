@@ -6,12 +6,25 @@ from envs.text import Lexicon, View, template
 from envs.wordle.env import Wordle
 
 RULES = (
-    "Find a secret {letters}-letter word in {tries} guesses. Every guess must be a word of the "
-    "game's list; another one is refused and lost. After a guess you are told about each of its "
+    "Find a secret {letters}-letter word in {tries} guesses. Every guess must be {allowed}; "
+    "another one is refused and lost. After a guess you are told about each of its "
     "letters: {green} it stands in this place of the word, {yellow} it is elsewhere in the word, "
     "{black} it is not in the word. Write only your next guess."
 )
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+
+
+def instructions(env: Wordle, green: str, yellow: str, black: str) -> str:
+    """The rules with these marks, and with all words where the environment is `listed`."""
+    allowed = f"one of {', '.join(env.words)}" if env.listed else "a word of the game's list"
+    return RULES.format(
+        letters=env.letters,
+        tries=env.tries,
+        allowed=allowed,
+        green=green,
+        yellow=yellow,
+        black=black,
+    )
 
 
 def compact(env: Wordle) -> View:
@@ -41,7 +54,7 @@ def compact(env: Wordle) -> View:
         max_fragments=env.tries * (env.letters + 1) + 1,
         max_bytes=env.tries * (2 * env.letters + 1) + 1,
         max_command_bytes=env.letters,
-        rules=RULES.format(letters=env.letters, tries=env.tries, green="!", yellow="?", black="."),
+        rules=instructions(env, "!", "?", "."),
     )
 
 
@@ -71,9 +84,7 @@ def faithful(env: Wordle) -> View:
         max_fragments=1 + env.tries * (env.letters + 3),
         max_bytes=len("Wordle:\n") + env.tries * (4 * env.letters + 2),
         max_command_bytes=env.letters,
-        rules=RULES.format(
-            letters=env.letters, tries=env.tries, green="<g>", yellow="<y>", black="<b>"
-        ),
+        rules=instructions(env, "<g>", "<y>", "<b>"),
     )
 
 

@@ -109,6 +109,13 @@ def test_commands_are_understood(letters, wording):
         assert reader(**options)(command) == action
 
 
+def test_the_rules_name_the_words_where_they_are_listed():
+    words = {"vocabulary": ("crane", "ocean"), "wording": "faithful"}
+    plain, listed = (functions(**words, listed=listed)[0].view for listed in (False, True))
+    assert "must be a word of the game's list; another" in plain.rules
+    assert listed.rules == plain.rules.replace("a word of the game's list", "one of crane, ocean")
+
+
 @pytest.mark.parametrize("letters", [4, 5])
 def test_table_and_information_against_plain_python(letters):
     words = rules.WORDS[letters]
