@@ -88,7 +88,10 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
         results = results or any((workdir / name).exists() for name in folders)
         before = stored if results else content
         ours, theirs = dict(configs.flat(content)), dict(configs.flat(before))
-        free = {*RESUMABLE, "warm_start.updates"} if _only_sft(ours, theirs) else {*RESUMABLE}
+        # Where all updates are warm start, two keys say how many there are.
+        both = (ours, theirs)
+        only_sft = all(x.get("warm_start.updates", 0) >= x.get("updates", 1) for x in both)
+        free = {*RESUMABLE, "warm_start.updates"} if only_sft else {*RESUMABLE}
         changed = [
             f"{key} was {theirs.get(key)!r} and is now {ours.get(key)!r}"
             for key in sorted(ours.keys() | theirs.keys())
@@ -103,11 +106,6 @@ def _claim(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:
     elif any(entry != files.temporary_of(path) for entry in workdir.iterdir()):
         raise RunError(f"{workdir} is not empty and holds no run; use another --workdir")
     store(workdir, config)
-
-
-def _only_sft(*flat: dict[str, Any]) -> bool:
-    """Whether all updates of these configs are warm start, whose number two keys then say."""
-    return all(config.get("warm_start.updates", 0) >= config.get("updates", 1) for config in flat)
 
 
 def store(workdir: pathlib.Path, config: ml_collections.ConfigDict) -> None:

@@ -52,9 +52,8 @@ WORDLE_25 = {
 STATE = section(rollout.contexts.window, history=0)
 WORDLE_25_OPTIONS = {
     "policy.dtype": "bfloat16",
-    "rollout.num_groups": 8,
+    "rollout.group_size": 8,
     "optimizer.learning_rate": 1e-5,
-    "expert.episodes": 32,
 }
 THINKS = {"policy.grammar": "action", "expert.thoughts": True}
 # World: its size: environment, context, changes. EZPoints appends one token to the
