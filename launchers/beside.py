@@ -1,4 +1,5 @@
-"""What a report shows beside each other: drafts of which one went on, runs with a player replaced.
+"""What a report shows beside each other: drafts of which one went on, runs with a player replaced,
+replies before and after training.
 
 Of the batch that its credit view plays.
 """
@@ -97,6 +98,33 @@ def replaced(run: Any, batch: Any) -> Any:
         partners=options.partners,
         replacements=options.replacements,
         side=options.side,
+    )
+
+
+def replies(run: Any, state: Any, batch: Any) -> Any:
+    """The section on a language policy's replies to the tasks of a batch that `state` collected,
+    before training and after; None for a policy over arrays."""
+    import jax
+
+    from agentrl.evaluation.markup import tag
+    from agentrl.evaluation.replies_view import section
+    from agentrl.run import checkpoint, restored
+
+    experiment = run.experiment
+    if experiment.policy.codec is None:
+        return None
+    try:
+        begun = jax.tree.map(lambda x: x[0], restored.initial(run))
+    except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
+        return tag("p", f"Not shown: {error}", class_="note")
+    collect = experiment.maybe_jit(experiment.batches)
+    earlier = collect(state.replace(params=begun))["rollout"]
+    return section(
+        experiment.policy.codec,
+        (earlier.streams, earlier.rows),
+        (batch.streams, batch.rows),
+        update=run.update,
+        tasks=tuple(experiment.tasks),
     )
 
 

@@ -174,6 +174,7 @@ def _section(run):
         _episodes(run, state, batch),
         drafts=beside.drafts(run, state, batch),
         replaced=beside.replaced(run, batch),
+        replies=beside.replies(run, state, batch),
     )
     return shown, differs
 

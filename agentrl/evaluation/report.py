@@ -33,6 +33,7 @@ _ABOUT = {
     "drift": "How far the policy is from itself with its task fresh in the prompt.",
     "drafts": "What was written for one place or one task, and which of it went on.",
     "replaced": "Who or what was replaced in counterfactual runs, and what changed.",
+    "replies": "What training changed in what the policy says.",
     "credit": "Episodes that the newest checkpoint played, and what each turn is credited with.",
     "provenance": "How to run it again.",
 }
@@ -43,13 +44,15 @@ class Credit:
     """The report's section on a run's credit, and others on the same batch.
 
     Made by `credit_cards` or `transcripts`; or the reason why there is none. drafts, replaced: of
-    drafts side by side and of counterfactual runs, by `drafts_view`; None without any.
+    drafts side by side and of counterfactual runs, by `drafts_view`; replies: of a language policy
+    before and after training, by `replies_view`; None without any.
     """
 
     section: Markup | None
     reason: str = ""
     drafts: Markup | None = None
     replaced: Markup | None = None
+    replies: Markup | None = None
 
 
 def report(
@@ -86,7 +89,8 @@ def report(
         ("arena", "Arena", _arenas(runs)),
         ("matches", "Matches", _matches(runs, matches or {})),
         ("drafts", "Drafts, side by side", _drafts(runs, credit or {})),
-        ("replaced", "With a player replaced", _replaced(runs, credit or {})),
+        ("replaced", "With a player replaced", _beside(runs, credit or {}, "replaced")),
+        ("replies", "Replies, before and after", _beside(runs, credit or {}, "replies")),
         ("credit", "Credit, turn by turn", _credit(runs, credit or {})),
         ("config", "Configuration", _configuration(runs)),
         ("provenance", "Provenance", _provenance(runs)),
@@ -156,11 +160,13 @@ def _drafts(runs: Sequence[Run], credit: Mapping[str, Credit]) -> Markup:
     return join(*parts)
 
 
-def _replaced(runs: Sequence[Run], credit: Mapping[str, Credit]) -> Markup:
+def _beside(runs: Sequence[Run], credit: Mapping[str, Credit], field: str) -> Markup:
+    """A field of each run's `Credit`, where it has one."""
     parts = []
     for i, run in enumerate(runs):
-        if run.name in credit and credit[run.name].replaced is not None:
-            parts += [tag("h3", figures.key(i), run.name), credit[run.name].replaced]
+        shown = getattr(credit[run.name], field) if run.name in credit else None
+        if shown is not None:
+            parts += [tag("h3", figures.key(i), run.name), shown]
     return join(*parts)
 
 

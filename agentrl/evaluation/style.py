@@ -156,6 +156,7 @@ pre.board mark { background: none; color: var(--ink); font-weight: 600; }
   background: linear-gradient(var(--shade), var(--shade)), var(--card); }
 .cell i { font-style: normal; color: var(--soft); font-size: .92em; }
 .talk .read { white-space: pre-wrap; margin: 0; color: var(--soft); font-size: .8rem; }
+.talk .reply { white-space: pre-wrap; overflow-wrap: anywhere; margin: 2px 0 6px; }
 .token { margin-right: 3px; white-space: pre-wrap; } .token.control { font-style: italic; }
 .anchor { font-size: .78rem; font-weight: 600; padding: 0 6px; border: 1px solid var(--soft);
   border-radius: 9px; cursor: default; }

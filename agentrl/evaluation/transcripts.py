@@ -43,7 +43,7 @@ def section(
     shown, fewer with more seats: observations and replies of each learning seat, side by side.
     replaced: (partners, replacements) of a rollout with counterfactual runs, which are shown, too.
     """
-    streams, rows = _host(streams), _host(rows)
+    streams, rows = on_host(streams), on_host(rows)
     owner = np.asarray(
         advantages.anchor_segments(streams.mask, streams.group, streams.anchor, role=streams.role)
     )
@@ -114,7 +114,8 @@ def find_turn(rows: Rows, stream: int, turn: int) -> tuple[int, np.ndarray, np.n
     return row, np.flatnonzero(read), np.flatnonzero(here[row] & rows.loss_mask[row])
 
 
-def _host(tree):
+def on_host(tree):
+    """Streams or rows as numpy arrays."""
     fields = {k: v if v is None else np.asarray(v) for k, v in vars(tree).items()}
     return tree.replace(**fields)
 
@@ -145,16 +146,21 @@ def _episode(codec, streams, rows, advantage, stream, places, badges, limit, rep
                 value=int(t) + 1,
             )
         )
+    title = ending(streams, stream)
+    if streams.role is not None and streams.role.any():
+        title = f"Match {streams.episode[stream]} · seat {streams.role[stream]} · {title}"
+    beside = None if streams.runs is None else table_of(streams.runs[stream], *replaced)
+    return tag("section", tag("h4", title), beside, tag("ol", *turns), aria_label=title)
+
+
+def ending(streams: Streams, stream: int) -> str:
+    """A stream's return and how it ended, in words."""
     end = "failure"
     if streams.success[stream].any():
         end = "success"
     elif streams.truncated[stream].any():
         end = "out of time"
-    title = f"Return {number(float(returns_of(streams)[stream]))} · {end}"
-    if streams.role is not None and streams.role.any():
-        title = f"Match {streams.episode[stream]} · seat {streams.role[stream]} · {title}"
-    beside = None if streams.runs is None else table_of(streams.runs[stream], *replaced)
-    return tag("section", tag("h4", title), beside, tag("ol", *turns), aria_label=title)
+    return f"Return {number(float(returns_of(streams)[stream]))} · {end}"
 
 
 def _tokens(codec, rows, row, written, advantage, limit) -> list[Markup]:

@@ -116,6 +116,17 @@ def beginning(
     return tree.unflatten(out)
 
 
+def initial(run: Run) -> chex.ArrayTree:
+    """The parameters [seeds, ...] that a run began from, made or read again.
+
+    Raises:
+      As `beginning`: what it began from is no longer there.
+    """
+    seeds = jnp.arange(run.config.num_seeds, dtype=jnp.int32) + run.config.seed
+    drawn = jax.jit(jax.vmap(lambda seed: run.experiment.init(seed).params))(seeds)
+    return {**drawn, **(beginning(run.config, run.experiment) or {})}
+
+
 def _of_seeds(run: Run, config: ml_collections.ConfigDict, where: str) -> chex.ArrayTree:
     """A run's parameters of this config's seeds. RunError if some are missing."""
     theirs = range(run.config.seed, run.config.seed + run.config.num_seeds)

@@ -1,5 +1,8 @@
 """The report's command line, on a run that was really trained."""
 
+import json
+import re
+
 import pytest
 import tiny
 from commands import call
@@ -26,6 +29,30 @@ def test_report_of_a_trained_run(run):
     assert 'class="turn"' in text and "GiGPO" in text and "GRPO" in text
     assert "policy of update 4" in text
     assert not list(run.glob("*.tmp"))
+
+
+def test_replies_of_a_language_policy_before_and_after(tmp_path):
+    workdir = tmp_path / "talk"
+    sft = {"warm_start__updates": 16, "warm_start__learning_rate": 0.03}
+    loop.run(tiny.talk_config(updates=20, **sft), workdir, command="train")
+    done = call_here("report", f"--workdirs={workdir}")
+    assert done.returncode == 0, done.stderr
+    text = (workdir / "report.html").read_text()
+    part = text.split('id="replies"')[1].split('id="credit"')[0]
+    assert "The same 32 conversations" in part and "by that of update 20" in part
+    row = part.split("replies that are no command</th>")[1].split("</tr>")[0]
+    before, after = map(float, re.findall(r">([\d.]+)</td>", row))
+    assert before > after + 0.2  # SFT taught it commands
+    # What the run began from is gone: the rest is shown without it.
+    config = json.loads((workdir / "config.json").read_text())
+    config["init_from"] = str(tmp_path / "nowhere")
+    (workdir / "config.json").write_text(json.dumps(config))
+    done = call_here("report", f"--workdirs={workdir}")
+    assert done.returncode == 0, done.stderr
+    text = (workdir / "report.html").read_text()
+    part = text.split('id="replies"')[1].split('id="credit"')[0]
+    assert "Not shown: " in part and "nowhere holds no run" in part
+    assert 'class="credit talk"' in text
 
 
 def test_a_run_without_checkpoint_is_reported_without_credit(run, tmp_path):

@@ -4,10 +4,13 @@ import json
 import pathlib
 import types
 
+import chex
+import jax
 import jax.numpy as jnp
 import pytest
+import tiny
 
-from agentrl.run import checkpoint, restored
+from agentrl.run import checkpoint, loop, restored
 from configs.credit import coin
 
 
@@ -88,3 +91,22 @@ def test_a_cell_of_a_sweep_is_a_run_to_begin_from(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = types.SimpleNamespace(init_from=cell.name)
     assert restored.beginning(config, None) == ("of", pathlib.Path(cell.name))
+
+
+def test_what_a_run_began_from(tmp_path):
+    def ran(name, **changes):
+        config = tiny.talk_config(updates=2, warm_start__updates=0, **changes)
+        loop.run(config, tmp_path / name, command="train")
+        return restored.load(tmp_path / name)
+
+    # Without a learning rate the parameters stay what they were, of two seeds.
+    still = ran("still", num_seeds=2, optimizer__learning_rate=0.0)
+    chex.assert_trees_all_equal(restored.initial(still), still.state.params)
+    # A run that begins from another one has that one's parameters, not those drawn for its seed.
+    moved = ran("moved", num_seeds=2, init_from=str(tmp_path / "still"))
+    chex.assert_trees_all_equal(restored.initial(moved), still.state.params)
+    later = ran("later", seed=1, init_from=str(tmp_path / "moved"))
+    of_seed = jax.tree.map(lambda x: x[1:], moved.state.params)
+    chex.assert_trees_all_equal(restored.initial(later), of_seed)
+    with pytest.raises(AssertionError):
+        chex.assert_trees_all_equal(of_seed, jax.tree.map(lambda x: x[1:], still.state.params))
