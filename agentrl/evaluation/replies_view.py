@@ -64,7 +64,9 @@ def section(
             "rollouts with the same keys"
         )
     both = np.flatnonzero(there[0] & there[1])
-    found = [{int(i): _replies(codec, said, i) for i in both} for said in pair]
+    if not len(both):
+        return tag("p", "Not shown: no conversation was held both times.", class_="note")
+    found = [_replies(codec, said, both) for said in pair]
     return tag(
         "div",
         tag("p", _ABOUT.format(count=len(both), update=update)),
@@ -76,10 +78,20 @@ def section(
     )
 
 
-def _replies(codec: Codec, said: Said, stream: int) -> list[str]:
-    turns = np.flatnonzero(said.streams.mask[stream])
-    written = ((row, at) for row, _, at in (find_turn(said.rows, stream, t) for t in turns))
-    return [decode(codec, said.rows.tokens[row][at]).strip() for row, at in written]
+def _replies(codec: Codec, said: Said, chosen: np.ndarray) -> dict[int, list[str]]:
+    """The texts that chosen streams wrote, turn by turn; "" where one wrote nothing."""
+    streams, rows = said
+    row, at = np.nonzero(rows.loss_mask)
+    place = np.stack([row, rows.turn[row, at]])
+    edges = np.flatnonzero(np.diff(place, axis=1).any(axis=0)) + 1
+    texts: dict[tuple[int, int], str] = {}
+    for part in np.split(np.arange(len(row)), edges) if len(row) else ():
+        key = int(rows.stream[row[part[0]]]), int(place[1, part[0]])
+        texts.setdefault(key, decode(codec, rows.tokens[row[part], at[part]]).strip())
+    return {
+        int(i): [texts.get((int(i), int(t)), "") for t in np.flatnonzero(streams.mask[i])]
+        for i in chosen
+    }
 
 
 def _numbers(pair: Sequence[Said], both: np.ndarray) -> list[list[str]]:

@@ -10,6 +10,8 @@ import pytest
 import envs
 from agentrl import policies, rollout
 from agentrl.evaluation import replies_view
+from agentrl.evaluation.transcripts import find_turn, on_host
+from agentrl.policies.codec import decode
 
 
 @functools.cache
@@ -85,6 +87,16 @@ def test_ways_are_counted_and_only_what_differs_is_shown():
     row = r'data-label="before">([^<]+)</td><td class="n" data-label="after">([^<]+)<'
     numbers = re.findall(row, same)
     assert len(numbers) > 7 and all(a == b for a, b in numbers)
+
+
+def test_replies_are_those_at_their_turns():
+    codec, (streams, rows), _ = batches()
+    streams, rows = on_host(streams), on_host(rows)
+    found = replies_view._replies(codec, replies_view.Said(streams, rows), np.arange(16))
+    for stream, replies in found.items():
+        for t, reply in zip(np.flatnonzero(streams.mask[stream]), replies, strict=True):
+            row, _, written = find_turn(rows, stream, t)
+            assert reply == decode(codec, rows.tokens[row][written]).strip()
 
 
 def test_batches_of_other_sizes_are_refused():
