@@ -62,7 +62,8 @@ def main(argv: list[str]) -> None:
     out = None if _OUT.value is None else cli.output("out", _OUT.value, folder=True)
     cli.use_compilation_cache()
     import envs
-    from agentrl.run import checkpoint, contestants, restored
+    from agentrl.run import checkpoint, restored
+    from agentrl.trained import contestants
 
     names, greedy = _PLAYERS.value, _GREEDY.value or _EXHAUSTIVE.value
     try:

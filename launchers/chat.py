@@ -48,7 +48,7 @@ def main(argv: list[str]) -> None:
     from agentrl.evaluation import play
     from agentrl.evaluation.chat import chat
     from agentrl.run import checkpoint, restored
-    from agentrl.run.contestants import conversation_of
+    from agentrl.trained.contestants import conversation_of
     from envs.hosted import HostError
 
     def key_of(task):

@@ -190,7 +190,7 @@ def _searches(run: Any, task: Any) -> Any:
     """The searches of --search, None without. ValueError where the task cannot be searched."""
     if not _SEARCH.value:
         return None
-    from agentrl.run.searches import search_options, searches
+    from agentrl.trained.searches import search_options, searches
 
     return searches(run.config, task, search_options(_SEARCH.value))
 

@@ -32,7 +32,8 @@ def main(argv: list[str]) -> None:
     if len(argv) > 1 or _WORKDIR.value is None or _OUT.value is None:
         cli.fail("give --workdir=, the directory of a run, and --out=, the directory to write")
     cli.output("out", _OUT.value, folder=True)
-    from agentrl.run import checkpoint, exported, restored
+    from agentrl.run import checkpoint, restored
+    from agentrl.trained import exported
 
     try:
         run = restored.load(pathlib.Path(_WORKDIR.value), _UPDATE.value)

@@ -8,9 +8,9 @@ The first compares any estimators on the episodes of any run whose streams have 
 prints noise and signal of an update's gradient for each seed and estimator, their ratio, which is
 the number of updates for a mean as long as its error ("unknown" where no signal can be told from
 0: take more --batches), and the cosine between the mean and that of the first estimator (see
-`agentrl.run.estimator_gradients`): `rloo` there is without bias.
+`agentrl.trained.estimator_gradients`): `rloo` there is without bias.
 Without --estimator a run with a planner and a critic, or of Dr. MAS, says which are compared, by
-the gradients of single episodes: noise, signal, A^2 (see `agentrl.run.gradient_noise`), and
+the gradients of single episodes: noise, signal, A^2 (see `agentrl.trained.gradient_noise`), and
 the number of episodes for a gradient as long as its error.
 """
 
@@ -80,7 +80,7 @@ def _ratio(noise: float, signal: float) -> str:
 
 def _of_updates(run: Any, estimators: dict[str, Any]) -> list[list[str]]:
     """For each seed what there is to say of each estimator."""
-    from agentrl.run import estimator_gradients
+    from agentrl.trained import estimator_gradients
 
     found = estimator_gradients.measure(run, estimators, _TURNS.value, _BATCHES.value)
     first, lines = next(iter(found.values())), []
@@ -99,7 +99,7 @@ def _of_updates(run: Any, estimators: dict[str, Any]) -> list[list[str]]:
 
 
 def _of_episodes(run: Any) -> list[list[str]]:
-    from agentrl.run.gradient_noise import measure, ways
+    from agentrl.trained.gradient_noise import measure, ways
 
     # A policy over arrays has no context.
     alone = run.config.context.name.endswith(("window", "none"))

@@ -52,7 +52,8 @@ def main(argv: list[str]) -> None:
         return
     import envs
     from agentrl.evaluation import terminal
-    from agentrl.run import checkpoint, contestants, restored
+    from agentrl.run import checkpoint, restored
+    from agentrl.trained import contestants
 
     try:
         options = cli.parse_options(_OPTIONS.value)

@@ -34,6 +34,7 @@ FLOORS = {
     "agentrl.trajectories": 5,
     "agentrl.config": 6,
     "agentrl.run": 7,
+    "agentrl.trained": 7,
     "agentrl.serving": 7,
     "configs": 8,
     "launchers": 8,

@@ -13,8 +13,8 @@ from agentrl.config.tasks import context_of
 from agentrl.policies import decoder, huggingface, subwords, tensor_files
 from agentrl.policies.language import LanguagePolicy
 from agentrl.policies.sampling import Sampling
-from agentrl.run.contestants import spoken_of
 from agentrl.run.restored import Run
+from agentrl.trained.contestants import spoken_of
 
 Messages = Sequence[Mapping[str, str]]
 

@@ -27,7 +27,7 @@ UNBIASED = "rloo"
 
 
 class Noise(NamedTuple):
-    """Of one seed; see `agentrl.run.estimator_gradients`.
+    """Of one seed; see `agentrl.trained.estimator_gradients`.
 
     In units of the noise of an update's gradient. signal: the squared length of the true mean.
     along: its product with the true mean of UNBIASED on the same episodes, whose squared length is
@@ -75,7 +75,8 @@ def estimators(suite: Suite, world: str) -> dict[str, Mapping]:
 def measured(suite: Suite, world: str, workdir: pathlib.Path) -> list[Noise]:
     """Of the runs of `jobs`, which have ended; estimators without any gradient are left out."""
     from agentrl.config.bind import bound
-    from agentrl.run import estimator_gradients, restored
+    from agentrl.run import restored
+    from agentrl.trained import estimator_gradients
 
     sections, found = estimators(suite, world), []
     for name in (suite.baseline, CRITIC):

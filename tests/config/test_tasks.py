@@ -14,8 +14,9 @@ from agentrl import advantages, policies, rollout
 from agentrl.config import base_config, env_section, env_sections, section
 from agentrl.config.build import build
 from agentrl.config.environments import environments
-from agentrl.run import contestants, loop, restored
+from agentrl.run import loop, restored
 from agentrl.run import metrics as lines
+from agentrl.trained import contestants
 from configs.games import spiral
 
 

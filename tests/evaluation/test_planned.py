@@ -22,7 +22,7 @@ from agentrl.evaluation.best_first import best_first, code_of, priority
 from agentrl.evaluation.planned import expert_path, solve, solved_within
 from agentrl.rollout.types import Start
 from agentrl.rollout.unroll import fresh
-from agentrl.run.searches import SearchOptions, searches
+from agentrl.trained.searches import SearchOptions, searches
 from envs.vector import World
 
 TASKS, NODES, LIMIT, SIZE = 24, 8, 10, 4

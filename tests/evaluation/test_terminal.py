@@ -9,7 +9,7 @@ import pytest
 import envs
 from agentrl.evaluation import terminal
 from agentrl.players import scripted
-from agentrl.run import contestants
+from agentrl.trained import contestants
 
 
 @functools.cache

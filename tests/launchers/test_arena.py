@@ -12,7 +12,8 @@ from in_process import call_here
 
 import envs
 from agentrl.evaluation import report, runs, terminal
-from agentrl.run import contestants, loop
+from agentrl.run import loop
+from agentrl.trained import contestants
 
 
 @pytest.fixture(scope="module")

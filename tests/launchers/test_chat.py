@@ -22,7 +22,7 @@ from agentrl.evaluation.transcripts import find_turn
 from agentrl.policies.codec import decode
 from agentrl.policies.typed import reply_text, typed_reply
 from agentrl.run import loop, restored
-from agentrl.run.contestants import conversation_of
+from agentrl.trained.contestants import conversation_of
 from envs.text import make_grammar
 from envs.vector import World
 

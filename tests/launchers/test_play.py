@@ -8,7 +8,8 @@ from in_process import call_here
 
 import envs
 from agentrl.evaluation import terminal
-from agentrl.run import contestants, loop, restored
+from agentrl.run import loop, restored
+from agentrl.trained import contestants
 from launchers import cli, play
 
 

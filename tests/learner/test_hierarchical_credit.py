@@ -13,8 +13,9 @@ import envs
 from agentrl import advantages, policies, rollout
 from agentrl.config import env_section, section
 from agentrl.config.build import build
-from agentrl.run import gradient_noise, restored
+from agentrl.run import restored
 from agentrl.streams import Streams
+from agentrl.trained import gradient_noise
 from envs.switched.env import SWITCHER
 
 RATES = {"gamma": 0.9, "lam": 0.7, "subgoal_lam": 0.6}

@@ -15,8 +15,9 @@ from agentrl.config import section
 from agentrl.config.build import build
 from agentrl.players.scripted import scripted, translated
 from agentrl.rollout.results import play_results
-from agentrl.run import contestants, restored
+from agentrl.run import restored
 from agentrl.selfplay import arena
+from agentrl.trained import contestants
 from configs.hierarchy import volleyball, volleyball_flat, volleyball_levels, volleyball_skills
 from envs.vector import World
 

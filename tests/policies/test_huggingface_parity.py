@@ -65,7 +65,8 @@ def test_a_policy_from_scratch_replies_in_transformers_as_here(tmp_path):
     import tiny
 
     from agentrl.config.build import build
-    from agentrl.run import exported, restored
+    from agentrl.run import restored
+    from agentrl.trained import exported
 
     config = tiny.talk_config(warm_start__updates=0)
     experiment = build(config)

@@ -11,10 +11,11 @@ import tiny
 pytest.importorskip("aiohttp")
 
 from agentrl.config.build import build  # noqa: E402
-from agentrl.run import contestants, loop, metrics, restored  # noqa: E402
+from agentrl.run import loop, metrics, restored  # noqa: E402
 from agentrl.serving import served  # noqa: E402
 from agentrl.serving.engine import Engine  # noqa: E402
 from agentrl.serving.programs import programs  # noqa: E402
+from agentrl.trained import contestants  # noqa: E402
 from envs.hosted import HostError  # noqa: E402
 
 SOURCE = str(pathlib.Path(tiny.__file__).parent / "calling_programs.py")

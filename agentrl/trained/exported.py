@@ -24,8 +24,8 @@ from agentrl.policies.codec import Codec, decode
 from agentrl.policies.language import LanguagePolicy
 from agentrl.rollout.seating import seat_all
 from agentrl.rollout.unroll import fresh, unroll
-from agentrl.run.contestants import spoken_of
 from agentrl.run.restored import Run
+from agentrl.trained.contestants import spoken_of
 from envs.environment import Environment
 from envs.vector import World
 

@@ -15,8 +15,9 @@ from agentrl.config.bind import bound
 from agentrl.config.build import build
 from agentrl.learner.credit import arrays_of
 from agentrl.policies import Policy
-from agentrl.run import estimator_gradients, gradient_noise, loop, restored
+from agentrl.run import loop, restored
 from agentrl.streams import Rows
+from agentrl.trained import estimator_gradients, gradient_noise
 
 
 def test_noise_and_signal_by_hand():

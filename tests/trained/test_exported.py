@@ -20,8 +20,9 @@ from agentrl.config.tasks import context_of
 from agentrl.policies import huggingface, new_model, tokenizer_files
 from agentrl.policies.codec import decode
 from agentrl.policies.typed import typed_reply
-from agentrl.run import exported, restored
-from agentrl.run.contestants import conversation_of
+from agentrl.run import restored
+from agentrl.trained import exported
+from agentrl.trained.contestants import conversation_of
 
 transformers = pytest.importorskip("transformers")
 
