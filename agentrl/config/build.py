@@ -59,7 +59,7 @@ class Experiment(NamedTuple):
         zero = jnp.zeros((), jnp.int32)
         return TrainState(
             params=params,
-            opt_state=self.phases[0][0].learner.optimizer.transform().init(trained),
+            opt_state=self.phases[0][0].learner.optimizer.init(trained),
             rollout=self.rollout.init(rollout_key),
             key=key,
             update=zero,
@@ -73,7 +73,7 @@ class Experiment(NamedTuple):
         start = InitInputs(trained, carry_key, jnp.zeros((), jnp.int32), state.update)
         again = {name: part for name, part in self.components.items() if part.restarts}
         return state.replace(
-            opt_state=self.phases[-1][0].learner.optimizer.transform().init(trained),
+            opt_state=self.phases[-1][0].learner.optimizer.init(trained),
             key=key,
             carry=state.carry | _carry(again, start),
         )

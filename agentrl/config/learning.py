@@ -116,6 +116,8 @@ def learner_of(
         bind("optimizer", optimizer, config.optimizer),
         _entries(config, policy),
         policy.adapters.trained,
+        # A decoder's arrays are large, and sharded one by one.
+        as_vector=not policy.reads_text and not config.optimizers,
     )
     # A wrong value is an error here, not where an update is traced.
     check_options("config.optimizer", optimizers.options)

@@ -109,7 +109,7 @@ def begun(setup: Setup, phase: Phase, state: TrainState, inputs: Inputs) -> Trai
         return state
     trained, frozen = split(state.params, setup.policy.frozen)
     due, base = inputs.restart
-    fresh = phase.learner.optimizer.transform().init(base)
+    fresh = phase.learner.optimizer.init(base)
     trained, opt_state = new_if(due, (base, fresh), (trained, state.opt_state))
     return state.replace(params=join(trained, frozen), opt_state=opt_state)
 

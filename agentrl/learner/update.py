@@ -56,6 +56,7 @@ class _Step(NamedTuple):
     policy: AnyPolicy
     terms: Mapping[str, Mapping[str, Term]]
     weights: Mapping[str, Any]
+    params_of: Callable[[chex.ArrayTree], chex.ArrayTree]
     frozen: chex.ArrayTree
     shared: Mapping[str, Any]
     options: UpdateOptions
@@ -116,6 +117,7 @@ def update(
     for source, example in examples.items():
         check_minibatches(source, example.rows.tokens.shape[0], minibatches, units[source])
     params, frozen = split(params, policy.frozen)
+    stepped, params_of = learner.optimizer.stepped(params)
     weights = {name: term.weight_at(progress) for name, term in terms.items()}
     shared = {"progress": progress} | {
         name: note.values
@@ -123,7 +125,7 @@ def update(
         for name, note in batch.notes.items()
         if isinstance(note, Shared)
     }
-    step = _Step(policy, by_source, weights, frozen, shared, options)
+    step = _Step(policy, by_source, weights, params_of, frozen, shared, options)
 
     def epoch(carry, key):
         orders = {
@@ -141,17 +143,17 @@ def update(
             on_rows = functools.partial(_unless_stopped, on_rows)
         return jax.lax.scan(on_rows, carry, orders, length=minibatches)
 
-    carry = (params, opt_state, jnp.ones((), bool), jnp.ones((), bool))
-    (new_params, new_opt_state, finite, within), per_step = jax.lax.scan(
+    carry = (stepped, opt_state, jnp.ones((), bool), jnp.ones((), bool))
+    (new_stepped, new_opt_state, finite, within), per_step = jax.lax.scan(
         epoch, carry, jax.random.split(key, epochs)
     )
-    new = (new_params, new_opt_state)
+    new = (new_stepped, new_opt_state)
     if options.over_max_kl == "reject":
-        new = new_if(within, new, (params, opt_state))
-    change = optax.tree.norm(jax.tree.map(jnp.subtract, new[0], params))
+        new = new_if(within, new, (stepped, opt_state))
+    change = optax.tree.norm(jax.tree.map(jnp.subtract, new[0], stepped))
     # Of parameters that are not finite the change is not, either.
     finite = finite & jnp.isfinite(change)
-    params, opt_state = new_if(finite, new[0], params), new[1]
+    params, opt_state = params_of(new_if(finite, new[0], stepped)), new[1]
     metrics = _metrics(step, terms, per_step, within)
     metrics["update_norm"] = jnp.stack([change, jnp.ones(())])
     for batch in batches.values():
@@ -256,7 +258,7 @@ def _of_source(step: _Step, source: str, unit: int, params: chex.ArrayTree, exam
         lambda trained, part: loss_of(
             policy,
             terms,
-            join(trained, step.frozen),
+            join(step.params_of(trained), step.frozen),
             part,
             step.weights,
             shared=step.shared,

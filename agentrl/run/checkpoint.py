@@ -159,12 +159,12 @@ def restore(
         time.sleep(0.5)  # for those that read on: at the end of the process nothing silences them
         reason = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
         earlier = [s for s in found if s < step]
-        remedy = "use another --workdir"
+        remedy = "use another --workdir, or the version that wrote it (provenance.json, git.commit)"
         if earlier:
             remedy += f", or move {directory / str(step)} away to go on from update {earlier[-1]}"
         raise CheckpointError(
-            f"checkpoint {directory / str(step)} is damaged or of another experiment "
-            f"({reason[:200]}); {remedy}"
+            f"checkpoint {directory / str(step)} is damaged, or of another experiment or version of "
+            f"agentrl ({reason[:200]}); {remedy}"
         ) from error
     wanted = jax.tree_util.tree_flatten_with_path(like)[0]
     for (path, want), got in zip(wanted, jax.tree.leaves(state), strict=True):

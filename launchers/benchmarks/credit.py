@@ -341,10 +341,10 @@ def _update(streams: Streams, rows: Rows, epochs: int, work: int) -> Ready:
         Recipe(Function(advantages.gigpo, OPTIONS["gigpo"])),
         {"policy": Term(Function(losses.clipped_surrogate, {}))},
         UpdateOptions(epochs=epochs, minibatches=MINIBATCHES),
-        Optimizer(10_000, {}),
+        Optimizer(10_000, {}, as_vector=True),
     )
     params = policy.init(jax.random.key(0))
-    opt_state, key = learner.optimizer.transform().init(params), jax.random.key(1)
+    opt_state, key = learner.optimizer.init(params), jax.random.key(1)
     advantage = jax.jit(lambda s: learner.recipe.estimator(arrays_of(s)))(streams)
     earned = Credit(PerTurn(advantage), jnp.any(streams.mask, axis=1), None, {})
     arguments = (streams, rows, earned)

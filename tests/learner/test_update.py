@@ -11,6 +11,7 @@ import tiny
 from by_hand import context
 
 from agentrl.config.build import build
+from agentrl.learner.update import update
 from agentrl.run import checkpoint
 
 COMPONENT = "agentrl.learner.components.{0}.{0}"
@@ -83,6 +84,37 @@ def test_array_policies_have_nothing_read_to_train(make):
         build(config)
 
 
+def test_a_step_on_one_vector_is_the_step_on_the_arrays():
+    experiment = build(tiny.segments_config(optimizer__weight_decay=0.01, learner__epochs=2))
+    state = jax.jit(experiment.init)(0)
+    batches = jax.jit(experiment.batches)(state)
+    batches = {name: batch._replace(unit=1) for name, batch in batches.items()}
+    learner = experiment.phases[-1][0].learner
+    assert learner.optimizer.as_vector
+    out = {}
+    for as_vector in (True, False):
+        optimizer = learner.optimizer._replace(as_vector=as_vector)
+        own = learner._replace(optimizer=optimizer)
+
+        @jax.jit
+        def updated(params, own=own, optimizer=optimizer):
+            start = optimizer.init(params), batches, jax.random.key(1)
+            return update(experiment.policy, own, params, *start, progress=0.0)
+
+        out[as_vector] = updated(state.params)
+    (params, moments, *told), (other, of_arrays, *metrics) = out[True], out[False]
+    size = sum(x.size for x in jax.tree.leaves(params))
+    assert {x.shape for x in jax.tree.leaves(moments)} == {(), (size,)}
+    chex.assert_trees_all_equal_shapes(params, other)
+    chex.assert_trees_all_close((params, told), (other, metrics), rtol=1e-5, atol=1e-6)
+    # Adam's moments are the same numbers.
+    flat = [x for x in jax.tree.leaves(moments) if x.ndim]
+    arrays = np.concatenate([x.ravel() for x in jax.tree.leaves(of_arrays) if x.ndim])
+    np.testing.assert_allclose(np.concatenate(flat), arrays, rtol=1e-4, atol=1e-8)
+    moved = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), params, state.params)
+    assert min(jax.tree.leaves(moved)) > 0
+
+
 @functools.cache
 def tempered(final):
     """Programs of four updates with an entropy bonus of weight 0.4 that goes to `final`."""
@@ -111,9 +143,9 @@ def test_the_entropy_bonus_falls_by_the_same_factor_each_update():
 def test_the_bonus_goes_on_where_a_checkpoint_left_it(tmp_path):
     init, train = tempered(0.025)
     whole = init(0)
-    for update in range(4):
-        if update == 2:
-            checkpoint.save(tmp_path, update, whole, keep=1)
+    for number in range(4):
+        if number == 2:
+            checkpoint.save(tmp_path, number, whole, keep=1)
         whole, _ = train(whole)
     _, resumed = checkpoint.restore(tmp_path, jax.eval_shape(init, 0))
     for _ in range(2):

@@ -20,6 +20,9 @@ class Given(NamedTuple):
     def transform(self):
         return self.made
 
+    def stepped(self, params):
+        return params, lambda same: same
+
 
 def stepper(policy, transform, terms, **options):
     """(params, opt_state, {source: Batch}, key, progress=0) -> what `update` returns."""
