@@ -163,8 +163,8 @@ def restore(
         if earlier:
             remedy += f", or move {directory / str(step)} away to go on from update {earlier[-1]}"
         raise CheckpointError(
-            f"checkpoint {directory / str(step)} is damaged, or of another experiment or version of "
-            f"agentrl ({reason[:200]}); {remedy}"
+            f"checkpoint {directory / str(step)} is damaged, or of another experiment or version "
+            f"of agentrl ({reason[:200]}); {remedy}"
         ) from error
     wanted = jax.tree_util.tree_flatten_with_path(like)[0]
     for (path, want), got in zip(wanted, jax.tree.leaves(state), strict=True):
