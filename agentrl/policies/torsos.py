@@ -1,5 +1,6 @@
 """Networks of actor-critics over arrays: MLP, CNN or GRU torsos, with the heads on them."""
 
+import functools
 from collections.abc import Callable
 
 import chex
@@ -28,19 +29,27 @@ def orthogonal(gain: float) -> Callable[..., jax.Array]:
 
     def init(key: jax.Array, shape: tuple[int, ...], dtype: DTypeLike = jnp.float32) -> jax.Array:
         rows, columns = int(np.prod(shape[:-1])), shape[-1]
-        drawn = jax.random.normal(key, (max(rows, columns), min(rows, columns)))
-
-        def add(i, basis):
-            column = jax.lax.dynamic_index_in_dim(drawn, i, axis=1, keepdims=False)
-            for _ in range(2):
-                column = column - basis @ (basis.T @ column)
-            return basis.at[:, i].set(column / jnp.linalg.norm(column))
-
-        basis = jax.lax.fori_loop(0, drawn.shape[1], add, jnp.zeros_like(drawn))
+        basis = _basis(key, max(rows, columns), min(rows, columns))
         basis = basis if rows >= columns else basis.T
         return (gain * basis).reshape(shape).astype(dtype)
 
     return init
+
+
+# Compiled by itself so that it is traced once per size: flax evaluates the shape of an initialiser
+# wherever a network is applied.
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _basis(key: jax.Array, rows: int, columns: int) -> jax.Array:
+    """Orthonormal columns, f32[rows, columns]."""
+    drawn = jax.random.normal(key, (rows, columns))
+
+    def add(i, basis):
+        column = jax.lax.dynamic_index_in_dim(drawn, i, axis=1, keepdims=False)
+        for _ in range(2):
+            column = column - basis @ (basis.T @ column)
+        return basis.at[:, i].set(column / jnp.linalg.norm(column))
+
+    return jax.lax.fori_loop(0, columns, add, jnp.zeros_like(drawn))
 
 
 def _dense(features: int, gain: float) -> nn.Dense:
