@@ -101,9 +101,9 @@ def replaced(run: Any, batch: Any) -> Any:
     )
 
 
-def replies(run: Any, state: Any, batch: Any) -> Any:
-    """The section on a language policy's replies to the tasks of a batch that `state` collected,
-    before training and after; None for a policy over arrays."""
+def replies(run: Any, collect: Any, state: Any, batch: Any) -> Any:
+    """The section on a language policy's replies to the tasks of a batch that `collect` made of
+    `state`, before training and after; None for a policy over arrays."""
     import jax
 
     from agentrl.evaluation.markup import tag
@@ -117,7 +117,6 @@ def replies(run: Any, state: Any, batch: Any) -> Any:
         begun = jax.tree.map(lambda x: x[0], restored.initial(run))
     except (ValueError, restored.RunError, checkpoint.CheckpointError) as error:
         return tag("p", f"Not shown: {error}", class_="note")
-    collect = experiment.maybe_jit(experiment.batches)
     earlier = collect(state.replace(params=begun))["rollout"]
     return section(
         experiment.policy.codec,

@@ -99,9 +99,10 @@ def _credit(run):
     shown = report.Credit(None)
     try:
         for update in reversed(checkpoint.steps(path / "checkpoints")[-3:] or [None]):
-            older, differs = _section(restored.load(path, update))
-            if shown.section is None or differs:
-                shown = older
+            newest = shown.section is None
+            older, differs = _section(restored.load(path, update), replies=newest)
+            if newest or differs:
+                shown = older if newest else dataclasses.replace(older, replies=shown.replies)
             if differs:
                 break
         return shown
@@ -145,8 +146,12 @@ def _flown(run):
         return tag("p", f"Not shown: {error}", class_="note")
 
 
-def _section(run):
-    """(what is shown of a batch, whether the shown groups' returns differ)."""
+def _section(run, *, replies):
+    """(what is shown of a batch, whether the shown groups' returns differ).
+
+    replies: with those before and after training, of the first batch, since one whose returns
+    differ is chosen by how the trained policy fared.
+    """
     import jax
     import numpy as np
 
@@ -160,9 +165,16 @@ def _section(run):
     stream = jax.random.fold_in(jax.random.key(config.seed), 0xC4ED17)
     first = jax.tree.map(lambda x: x[0], run.state)
     collect, tasks = experiment.maybe_jit(experiment.batches), tuple(experiment.tasks)
+    first_batch = None
+
+    def started(attempt):
+        return first.replace(key=jax.random.fold_in(stream, attempt))
+
     for attempt in range(_BATCHES):
-        state = first.replace(key=jax.random.fold_in(stream, attempt))
+        state = started(attempt)
         batch = collect(state)["rollout"]
+        if first_batch is None:
+            first_batch = batch
         streams = batch.streams
         numbers = range(len(tasks)) if len(tasks) > 1 else [None]
         # Returns within groups of one never differ.
@@ -174,7 +186,7 @@ def _section(run):
         _episodes(run, state, batch),
         drafts=beside.drafts(run, state, batch),
         replaced=beside.replaced(run, batch),
-        replies=beside.replies(run, state, batch),
+        replies=beside.replies(run, collect, started(0), first_batch) if replies else None,
     )
     return shown, differs
 

@@ -117,7 +117,7 @@ def learner_of(
         _entries(config, policy),
         policy.adapters.trained,
         # A decoder's arrays are large, and sharded one by one.
-        as_vector=not policy.reads_text and not config.optimizers,
+        as_vector=not policy.reads_text,
     )
     # A wrong value is an error here, not where an update is traced.
     check_options("config.optimizer", optimizers.options)

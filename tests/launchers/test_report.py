@@ -3,12 +3,17 @@
 import json
 import re
 
+import chex
+import jax
+import numpy as np
 import pytest
 import tiny
 from commands import call
 from in_process import call_here
 
+from agentrl.evaluation import credit_view
 from agentrl.run import loop
+from launchers import beside
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +58,27 @@ def test_replies_of_a_language_policy_before_and_after(tmp_path):
     part = text.split('id="replies"')[1].split('id="credit"')[0]
     assert "Not shown: " in part and "nowhere holds no run" in part
     assert 'class="credit talk"' in text
+
+
+def test_replies_are_of_a_batch_that_nobody_chose(tmp_path, monkeypatch):
+    # No returns differ: all batches are played, of each checkpoint.
+    monkeypatch.setattr(credit_view, "choose_group", lambda streams, task=None: (0, 0.0))
+    seen = []
+
+    def replies(run, collect, state, batch):
+        again = collect(state)["rollout"]
+        chex.assert_trees_all_equal(again.streams, batch.streams)
+        seen.append((run.update, jax.random.key_data(state.key)))
+
+    monkeypatch.setattr(beside, "replies", replies)
+    config = tiny.talk_config(updates=4, warm_start__updates=0, checkpoint__every=2)
+    loop.run(config, tmp_path, command="train")
+    done = call_here("report", f"--workdirs={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    stream = jax.random.fold_in(jax.random.key(config.seed), 0xC4ED17)
+    ((update, key),) = seen
+    assert update == 4
+    np.testing.assert_array_equal(key, jax.random.key_data(jax.random.fold_in(stream, 0)))
 
 
 def test_a_run_without_checkpoint_is_reported_without_credit(run, tmp_path):
