@@ -48,8 +48,8 @@ WORDLE_25 = {
     "vocabulary": WORDS[4][::4],
     "listed": True,
 }
-# A group shares its secret word, so what it teaches in a state is wrong for the other words that
-# look the same there: many small groups. The expert's 25 games are learnt at a higher rate.
+# A group shares its secret word, so what it teaches in a state may be wrong for the other words
+# that look the same there: many small groups. SFT at 2e-5 had not learnt the expert's 25 games.
 WORDLE_25_OPTIONS = {
     "policy.dtype": "bfloat16",
     "learner.lengths": 8,
