@@ -19,7 +19,7 @@ from agentrl.config.bind import bind
 from agentrl.evaluation.metric_names import describe
 from agentrl.learner.component import Context, UpdateResult
 from agentrl.learner.function import options_of
-from agentrl.learner.train_step import annotated, carried, inputs_of
+from agentrl.learner.train_step import annotated, before, carried
 from agentrl.policies.scoring import join, split
 from agentrl.run import checkpoint
 from agentrl.streams import PerTurn, Shared
@@ -147,7 +147,8 @@ def test_equal_keys_give_equal_draws_and_no_gradient_goes_through_an_annotation(
     def total(trained):
         params = join(trained, split(state.params, case.setup.policy.frozen)[1])
         sources = {"rollout": (batch.streams, batch.rows)}
-        notes, _ = annotated(case.setup, alone, state.replace(params=params), sources)
+        start = before(alone, state.replace(params=params))
+        notes, _ = annotated(case.setup, alone, start, sources)
         numbers = [x for x in jax.tree.leaves(notes) if jnp.issubdtype(x.dtype, jnp.floating)]
         return sum((jnp.sum(x) for x in numbers), jnp.zeros(()))
 
@@ -197,7 +198,7 @@ def test_what_acts_with_other_parameters_is_known_before_the_update(factory):
     run, name = played(factory)
     component, state = run.case.phase.components[name], run.states[1]
     alone = run.case.phase._replace(components={name: component})
-    if component.before is None or inputs_of(alone, state).params is state.params:
+    if component.before is None or before(alone, state).inputs.params is state.params:
         pytest.skip("the parameters that act are the newest")
     if "in_graph=True" in inspect.getsource(factory):
         pytest.skip("it refuses environments in Python")

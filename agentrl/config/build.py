@@ -22,15 +22,13 @@ from agentrl.learner.components.population import Selection
 from agentrl.learner.learner import Learner
 from agentrl.learner.optimizer import check_options
 from agentrl.learner.state import TrainState
-from agentrl.learner.train_step import Phase, make_train, next_batches
+from agentrl.learner.train_step import Phase, Train, make_train, next_batches
 from agentrl.learner.update import Batch
 from agentrl.policies.protocol import EitherPolicy
 from agentrl.policies.scoring import split
 from agentrl.rollout import Rollout, several
 from agentrl.rollout.runner import only_seed
 from envs.environment import AnyEnvironment
-
-Metrics = dict[str, jax.Array]
 
 
 class Experiment(NamedTuple):
@@ -48,7 +46,7 @@ class Experiment(NamedTuple):
     rollout: Rollout
     components: Mapping[str, Component]
     selection: Selection | None
-    phases: tuple[tuple[Phase, Callable[[TrainState], tuple[TrainState, Metrics]]], ...]
+    phases: tuple[tuple[Phase, Train], ...]
     batches: Callable[[TrainState], dict[str, Batch]]
 
     def init(self, seed: jax.Array) -> TrainState:

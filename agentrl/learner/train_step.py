@@ -5,7 +5,6 @@ graph `log_every` of these steps are one program; where environments are in Pyth
 on the host and the rest is a program.
 """
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -28,13 +27,13 @@ from agentrl.learner.component import (
 from agentrl.learner.credit import Recipe, credit_of, group_metrics
 from agentrl.learner.learner import Learner
 from agentrl.learner.state import TrainState, new_if
-from agentrl.learner.totals import Totals, summed, totals
+from agentrl.learner.totals import Totals, totals
 from agentrl.learner.update import Batch, update
 from agentrl.policies.scoring import join, split
 from agentrl.streams import Note, Rows, Streams
 
 Metrics = dict[str, jax.Array]
-Train = Callable[[TrainState], tuple[TrainState, Metrics]]
+Train = Callable[[TrainState], tuple[TrainState, Totals]]
 
 
 class Collected(NamedTuple):
@@ -87,66 +86,77 @@ def keys_of(state: TrainState) -> Keys:
     return Keys(*jax.random.split(state.key, 4))
 
 
-def inputs_of(phase: Phase, state: TrainState) -> Inputs:
-    """What all components together have to say before the update."""
+class Before(NamedTuple):
+    """What an update begins with. inputs: what all components together have to say before it."""
+
+    state: TrainState
+    keys: Keys
+    inputs: Inputs
+
+
+def before(phase: Phase, state: TrainState) -> Before:
+    """The state with the keys and the inputs of its update, which are computed once."""
     arrays: dict[str, Any] = {}
     numbers: Metrics = {}
     restart = None
-    params, key = state.params, keys_of(state).components
+    params, keys = state.params, keys_of(state)
     for name, component in phase.components.items():
         if component.before is not None:
-            own = component.before(state.carry[name], state.params, own_key(key, name))
+            key = own_key(keys.components, name)
+            own = component.before(state.carry[name], state.params, key)
             arrays |= own.arrays
             numbers |= own.numbers
             params = params if own.params is None else own.params
             restart = restart if own.restart is None else own.restart
-    return Inputs(arrays, params, numbers, restart)
+    return Before(state, keys, Inputs(arrays, params, numbers, restart))
 
 
-def begun(setup: Setup, phase: Phase, state: TrainState, inputs: Inputs) -> TrainState:
-    """The state that an update learns from: itself, or where a component restarts it."""
+def begun(setup: Setup, phase: Phase, start: Before) -> Before:
+    """With the state that the update learns from: itself, or where a component restarts it."""
+    state, inputs = start.state, start.inputs
     if inputs.restart is None:
-        return state
+        return start
     trained, frozen = split(state.params, setup.policy.frozen)
     due, base = inputs.restart
     fresh = phase.learner.optimizer.init(base)
     trained, opt_state = new_if(due, (base, fresh), (trained, state.opt_state))
-    return state.replace(params=join(trained, frozen), opt_state=opt_state)
+    state = state.replace(params=join(trained, frozen), opt_state=opt_state)
+    return start._replace(state=state)
 
 
-def collect(setup: Setup, phase: Phase, state: TrainState) -> Collected | None:
+def collect(setup: Setup, phase: Phase, start: Before) -> Collected | None:
     """A batch of the policy's episodes; None in updates without."""
     if not phase.collects:
         return None
-    inputs, rollout = inputs_of(phase, state), setup.rollout
+    inputs, rollout = start.inputs, setup.rollout
     given = {name: inputs.arrays[name] for name in rollout.needs}
-    key = keys_of(state).collect
-    new, streams, rows, metrics = rollout.collect(inputs.params, state.rollout, key, **given)
+    new, streams, rows, metrics = rollout.collect(
+        inputs.params, start.state.rollout, start.keys.collect, **given
+    )
     return Collected(new, streams, rows, metrics, inputs.arrays)
 
 
 def learn(
-    setup: Setup, phase: Phase, state: TrainState, collected: Collected | None
-) -> tuple[TrainState, Metrics]:
+    setup: Setup, phase: Phase, start: Before, collected: Collected | None
+) -> tuple[TrainState, Totals]:
     """(the next state, metrics): one update on the collected batch.
 
     Metrics (Objective and optimizer):
       rejected_updates: Rejected, not finite [share]; updates with a step that was not finite, which
         leave the parameters as they were.
     """
-    keys, policy, learner = keys_of(state), setup.policy, phase.learner
-    inputs = inputs_of(phase, state)
-    for path, value in inputs.numbers.items():
+    state, keys, policy, learner = start.state, start.keys, setup.policy, phase.learner
+    for path, value in start.inputs.numbers.items():
         learner = learner.at(path, value)
-    start = begun(setup, phase, state, inputs)
+    start = begun(setup, phase, start)
     sources, metrics = gathered(setup, phase, start, collected)
     notes, of_notes = annotated(setup, phase, start, sources)
     batches = credited(phase, learner.recipe, sources, notes)
     params, opt_state, of_update, finite = update(
         policy,
         learner,
-        start.params,
-        start.opt_state,
+        start.state.params,
+        start.state.opt_state,
         batches,
         keys.learn,
         progress=(state.update - phase.first) / max(phase.end - phase.first, 1),
@@ -178,11 +188,11 @@ def learn(
         update=state.update + 1,
         carry=carry,
     )
-    return state, metrics
+    return state, totals(metrics)
 
 
 def gathered(
-    setup: Setup, phase: Phase, state: TrainState, collected: Collected | None
+    setup: Setup, phase: Phase, start: Before, collected: Collected | None
 ) -> tuple[dict[str, tuple[Streams | None, Rows]], Metrics]:
     """({source: (Streams, Rows)}, metrics of collecting): what an update learns from.
 
@@ -190,11 +200,12 @@ def gathered(
     """
     sources: dict[str, tuple[Streams | None, Rows]] = {}
     metrics: Metrics = {}
+    carry = start.state.carry
     if collected is not None:
         streams, rows, metrics = collected.streams, collected.rows, dict(collected.metrics)
         for name, component in phase.components.items():
             if component.amend is not None:
-                context = _context(setup, state, f"{name}.amend", state.carry[name])
+                context = _context(setup, start, f"{name}.amend", carry[name])
                 streams, rows, measured = component.amend(context, streams, rows)
                 metrics |= measured
         metrics |= group_metrics(streams)
@@ -202,13 +213,13 @@ def gathered(
     for name in phase.sources:
         made = None if name == "rollout" else phase.components[name].source
         if made is not None:
-            context = _context(setup, state, f"{name}.source", state.carry[name])
+            context = _context(setup, start, f"{name}.source", carry[name])
             sources[name] = made.make(context, sources)
     return sources, metrics
 
 
 def annotated(
-    setup: Setup, phase: Phase, state: TrainState, sources: Batches
+    setup: Setup, phase: Phase, start: Before, sources: Batches
 ) -> tuple[dict[str, Notes], Metrics]:
     """({source: notes}, metrics): what looks at the model before credit is given.
 
@@ -218,7 +229,7 @@ def annotated(
         (name, annotate, (name,), ()) for name, annotate in phase.annotations.items()
     ]
     given += [
-        (name, component.annotate, component.fills, state.carry[name])
+        (name, component.annotate, component.fills, start.state.carry[name])
         for name, component in phase.components.items()
         if component.annotate is not None
     ]
@@ -228,7 +239,7 @@ def annotated(
         of_source: dict[str, Note] = {}
         for name, annotate, fills, value in given:
             if source == "rollout" or phase.reads[source] & set(fills):
-                context = _context(setup, state, f"{name}.annotate", value)
+                context = _context(setup, start, f"{name}.annotate", value)
                 own, measured = noted(name, annotate, context, streams, rows)
                 of_source |= own
                 metrics |= measured if source == "rollout" else {}
@@ -252,8 +263,8 @@ def credited(
     return batches
 
 
-def _context(setup: Setup, state: TrainState, name: str, value: Any) -> Context:
-    return Context(setup, value, state.params, own_key(keys_of(state).components, name))
+def _context(setup: Setup, start: Before, name: str, value: Any) -> Context:
+    return Context(setup, value, start.state.params, own_key(start.keys.components, name))
 
 
 def carried(
@@ -283,15 +294,16 @@ def make_train(setup: Setup, phase: Phase) -> Train:
         return _OnHost(setup, phase).train
 
     def one_update(state: TrainState, _: None) -> tuple[TrainState, Totals]:
-        state, metrics = learn(setup, phase, state, collect(setup, phase, state))
-        return state, totals(metrics)
+        start = before(phase, state)
+        return learn(setup, phase, start, collect(setup, phase, start))
 
-    def train(state: TrainState) -> tuple[TrainState, Metrics]:
+    reports = [one.report for one in phase.components.values() if one.report is not None]
+
+    def train(state: TrainState) -> tuple[TrainState, Totals]:
         state, per_update = jax.lax.scan(one_update, state, length=setup.log_every)
-        metrics = summed(per_update, (0,))
-        for component in phase.components.values():
-            if component.report is not None:
-                metrics |= component.report(state.params)
+        metrics = per_update.summed((0,))
+        for report in reports:
+            metrics = totals({**metrics, **report(state.params)})
         return state, metrics
 
     return train
@@ -307,16 +319,19 @@ class _OnHost:
 
     def __init__(self, setup: Setup, phase: Phase):
         self.setup, self.phase = setup, phase
-        program = functools.partial(learn, setup, phase)
+
+        def program(state: TrainState, collected: Collected | None) -> tuple[TrainState, Totals]:
+            return learn(setup, phase, before(phase, state), collected)
+
         # Donated buffers cannot be used for sampling while the program runs.
         self._donating, self._keeping = jax.jit(program, donate_argnums=0), jax.jit(program)
         self._ahead = jax.jit(self.ahead)
 
     def lags(self, state: TrainState, name: str) -> bool:
-        before, key = self.phase.components[name].before, keys_of(state).components
-        if before is None:
+        hook, key = self.phase.components[name].before, keys_of(state).components
+        if hook is None:
             return False
-        inputs = jax.eval_shape(before, state.carry[name], state.params, key)
+        inputs = jax.eval_shape(hook, state.carry[name], state.params, key)
         return inputs.params is not None
 
     def ahead(self, view: TrainState, carry: dict[str, Any], params: chex.ArrayTree) -> TrainState:
@@ -324,24 +339,26 @@ class _OnHost:
         new, _ = carried({name: self.phase.components[name] for name in carry}, carry, outcome)
         return view.replace(key=keys_of(view).following, carry=view.carry | new)
 
-    def train(self, state: TrainState) -> tuple[TrainState, Metrics]:
+    def train(self, state: TrainState) -> tuple[TrainState, Totals]:
         view = state
-        sums: Metrics = {}
+        sums: Any = None
         lagging = [name for name in self.phase.components if self.lags(state, name)]
         for _ in range(self.setup.log_every):
-            collected = collect(self.setup, self.phase, view)
+            collected = collect(self.setup, self.phase, before(self.phase, view))
             if lagging:
                 carry = {name: view.carry[name] for name in lagging}
                 view = self._ahead(view, carry, state.params)
             state, metrics = (self._keeping if lagging else self._donating)(state, collected)
             view = view if lagging else state
-            sums = jax.tree.map(jnp.add, sums, metrics) if sums else metrics
+            sums = metrics if sums is None else jax.tree.map(jnp.add, sums, metrics)
         return state, sums
 
 
 def next_batches(setup: Setup, phase: Phase, state: TrainState) -> dict[str, Batch]:
     """{source: Batch}: the batches of the next update, without learning."""
-    start = begun(setup, phase, state, inputs_of(phase, state))
-    sources, _ = gathered(setup, phase, start, collect(setup, phase, state))
+    start = before(phase, state)
+    collected = collect(setup, phase, start)
+    start = begun(setup, phase, start)
+    sources, _ = gathered(setup, phase, start, collected)
     notes, _ = annotated(setup, phase, start, sources)
     return credited(phase, phase.learner.recipe, sources, notes)

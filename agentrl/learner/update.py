@@ -18,7 +18,7 @@ from agentrl.learner.objective import Example, Term, learnt_positions, loss_of, 
 from agentrl.learner.optimizer import UpdateOptions
 from agentrl.learner.passes import gradients
 from agentrl.learner.state import new_if
-from agentrl.learner.totals import Totals, summed, totals
+from agentrl.learner.totals import Totals, totals
 from agentrl.policies.protocol import AnyPolicy
 from agentrl.policies.scoring import join, split
 from agentrl.streams import (
@@ -72,10 +72,10 @@ def update(
     *,
     progress: jax.Array | float,
     roles: int = 1,
-) -> tuple[chex.ArrayTree, chex.ArrayTree, dict[str, jax.Array], jax.Array]:
+) -> tuple[chex.ArrayTree, chex.ArrayTree, Totals, jax.Array]:
     """(params, opt_state, metrics, finite) after the epochs of an update.
 
-    metrics: totals and weights f32[2]; of other sources than "rollout" under the source's name.
+    metrics: those of other sources than "rollout" under the source's name.
     Metric kl/rollout_train is the KL of the learner before the update from the sampler, on the rows
     trained first. finite: whether all losses, gradients and steps were; if not, parameters are
     returned unchanged, and the optimizer state is that before the first step that was not. (A copy
@@ -161,17 +161,17 @@ def update(
             metrics |= advantage_metrics(batch.credit, batch.streams, batch.rows)
     # A rejected update reports only that it was rejected.
     told = totals(metrics)
-    told = told.replace(values=jnp.where(finite, told.values, 0.0))
-    return join(params, frozen), opt_state, told.by_name(), finite
+    told = told.replace(array=jnp.where(finite, told.array, 0.0))
+    return join(params, frozen), opt_state, told, finite
 
 
 def _metrics(step: _Step, terms: Mapping[str, Term], per_step: Totals, within: jax.Array):
     """Metrics f32[2] of an update's steps."""
     options, one = step.options, jnp.ones(())
-    metrics = summed(per_step, (0, 1))
+    metrics = dict(per_step.summed((0, 1)))
     if "approx_kl" in metrics:
         # Before the first step the policy is the learner's.
-        metrics["kl/rollout_train"] = per_step.by_name()["approx_kl"][0, 0]
+        metrics["kl/rollout_train"] = per_step["approx_kl"][0, 0]
     if options.over_max_kl == "reject":
         metrics["kl_rejected"] = jnp.stack([~within * 1.0, one])
     if "trained_tokens" in metrics:

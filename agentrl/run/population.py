@@ -9,14 +9,13 @@ import jax.numpy as jnp
 from agentrl.learner.components import guard, steps
 from agentrl.learner.components.population import NAME, Member, Selection
 from agentrl.learner.state import TrainState
+from agentrl.learner.totals import Totals, totals
 from agentrl.selfplay import population as rules
-
-Metrics = dict[str, jax.Array]
 
 
 def after_program(
-    selection: Selection | None, state: TrainState, metrics: Metrics
-) -> tuple[TrainState, Metrics]:
+    selection: Selection | None, state: TrainState, metrics: Totals
+) -> tuple[TrainState, Totals]:
     """State and metrics of all members after a program, with a selection where one is due.
 
     Both as they are where seeds are no members (None).
@@ -38,7 +37,7 @@ def after_program(
     )
     told["population/fitness"] = due * counted
     told["population/parent"] = due * jnp.stack([selection.first_seed + parent * 1.0, one], axis=1)
-    return state, metrics | told
+    return state, totals({**metrics, **told})
 
 
 def _selected(selection: Selection, state: TrainState) -> tuple[TrainState, jax.Array]:

@@ -10,7 +10,7 @@ from agentrl import losses
 from agentrl.config import section, term
 from agentrl.config.build import build
 from agentrl.learner.component import UpdateResult
-from agentrl.learner.train_step import carried, inputs_of
+from agentrl.learner.train_step import before, carried
 from agentrl.methods.expert_iteration import expert_iteration
 from agentrl.methods.growing_batch import growing_batch
 
@@ -28,7 +28,7 @@ def config_of(updates=2, restart=True, **optimizer):
 
 def acting(experiment, state):
     """The parameters that collect for the next update."""
-    return inputs_of(experiment.phases[-1][0], state).params
+    return before(experiment.phases[-1][0], state).inputs.params
 
 
 def test_a_round_begins_exactly_at_the_base(tmp_path):
@@ -92,7 +92,8 @@ def test_a_round_whose_first_update_is_rejected_has_begun_all_the_same():
     carry, _ = carried(components, state.carry, outcome)
     after = state.replace(carry=carry)
     same(acting(experiment, after), away)
-    assert inputs_of(phase, state).restart.due and not inputs_of(phase, after).restart.due
+    assert before(phase, state).inputs.restart.due
+    assert not before(phase, after).inputs.restart.due
 
 
 def test_environments_in_python_are_refused():

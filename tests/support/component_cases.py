@@ -30,11 +30,11 @@ from agentrl.learner.train_step import (
     Collected,
     Phase,
     annotated,
+    before,
     carried,
     collect,
     credited,
     gathered,
-    inputs_of,
 )
 from agentrl.policies.scoring import split
 from agentrl.streams import PerTurn, Rows, Shared, Streams, fields_of
@@ -223,7 +223,7 @@ def made(config):
     acting = {k: config.to_dict()[k] for k in ("env", "policy", "rollout", "context", "staleness")}
     key = json.dumps(acting, sort_keys=True, default=repr)
     if key not in _COLLECTED:
-        _COLLECTED[key] = jax.jit(lambda state: collect(setup, plays, state))(state)
+        _COLLECTED[key] = jax.jit(lambda state: collect(setup, plays, before(plays, state)))(state)
     return Case(experiment, setup, phase, state, _COLLECTED[key])
 
 
@@ -257,13 +257,14 @@ def update_of(case):
     setup, phase = case.setup, case.phase
 
     def update(state, batch):
-        inputs = inputs_of(phase, state)
+        start = before(phase, state)
+        inputs = start.inputs
         collected = Collected(state.rollout, batch.streams, batch.rows, {}, inputs.arrays)
-        sources, amended = gathered(setup, phase, state, collected)
+        sources, amended = gathered(setup, phase, start, collected)
         notes, of_notes, by_name = {name: {} for name in sources}, {}, {}
         for name, component in phase.components.items():
             alone = phase._replace(components={name: component}, annotations={})
-            by_name[name], of_notes[name] = annotated(setup, alone, state, sources)
+            by_name[name], of_notes[name] = annotated(setup, alone, start, sources)
             notes = {k: x | by_name[name][k] for k, x in notes.items()}
         batches = credited(phase, phase.learner.recipe, sources, notes)
         rollout = batches["rollout"]
@@ -279,7 +280,7 @@ def update_of(case):
             carry |= new
             alone = phase._replace(components={name: component})
             told[name] = Told(
-                inputs=inputs_of(alone, state)._replace(params=None),
+                inputs=before(alone, state).inputs._replace(params=None),
                 sources=sources, notes=by_name[name], metrics=(amended, of_notes[name]),
                 measured=measured, value=new[name],
                 report={} if component.report is None else component.report(state.params),
