@@ -52,12 +52,27 @@ def pytest_addoption(parser):
     )
 
 
+HERE = pathlib.Path(__file__).parent
+
+
+def is_quick(config):
+    """Whether the quick tier is run: neither --all nor single files or tests are asked for."""
+    asked = [pathlib.Path(argument.partition("::")[0]).resolve() for argument in config.args]
+    return not config.getoption("--all") and all(path == HERE for path in asked)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Files of the full tier are not imported for the quick one."""
+    if collection_path.suffix == ".py" and is_quick(config):
+        return tiers.is_full_file(collection_path.relative_to(HERE)) or None
+    return None
+
+
 def pytest_collection_modifyitems(config, items):
     """Leaves out the full tier unless it, or a file, is asked for, and what is marked without
     `-m slurm` or `-m long`; starts the longest files first, so that the processes end together."""
-    here = pathlib.Path(__file__).parent
     for item in items:
-        if tiers.is_long(item.path.relative_to(here), item.name):
+        if tiers.is_long(item.path.relative_to(HERE), item.name):
             item.add_marker(pytest.mark.long)
     for mark in ("slurm", "long"):
         if mark not in config.getoption("markexpr"):
@@ -65,11 +80,10 @@ def pytest_collection_modifyitems(config, items):
             config.hook.pytest_deselected(items=marked)
             left = set(marked)
             items[:] = [item for item in items if item not in left]
-    items.sort(key=lambda item: tiers.rank(item.path.relative_to(here)))
-    asked = [pathlib.Path(argument.partition("::")[0]).resolve() for argument in config.args]
-    if config.getoption("--all") or any(path != here for path in asked):
+    items.sort(key=lambda item: tiers.rank(item.path.relative_to(HERE)))
+    if not is_quick(config):
         return
-    full = [item for item in items if tiers.is_full(item.path.relative_to(here), item.name)]
+    full = [item for item in items if tiers.is_full(item.path.relative_to(HERE), item.name)]
     config.hook.pytest_deselected(items=full)
     left_out = set(full)
     items[:] = [item for item in items if item not in left_out]

@@ -100,9 +100,19 @@ BY_ENVIRONMENT = ("envs/test_conformance.py", "envs/test_games.py", "envs/text/t
 CORE = ("CartPole", "FrozenLake", "Sokoban", "Coin", "TicTacToe", "KuhnPoker", "Foraging")
 # Single tests of other files: the longest ones, and ways of acting beside one that is kept.
 FULL_TESTS = (
+    "advantages/test_filtering.py::test_resample_on_correct_equals_plain_loops",
+    "advantages/test_sequential.py::test_one_agent_by_turn_is_gae",
+    "advantages/test_similarity.py::test_a_low_threshold_joins_all_of_a_group",
     "advantages/test_token_level.py::test_the_last_rewards_weight*",
+    "learner/test_update.py::test_a_step_on_one_vector*",
+    "learner/test_update.py::test_an_update_above_the_bound_is_rejected*",
     "learner/test_update.py::test_a_step_above_the_bound_is_skipped*",
     "actors/test_text.py::*at once*",
+    # Kept: rows of whole transcripts and of a window that slides.
+    "actors/test_text.py::test_rows_show*?alone-*",
+    "actors/test_text.py::test_rows_show*?first-*",
+    "actors/test_text.py::test_rows_show*?strides-*",
+    "actors/test_text.py::test_rows_show*?window-*",
     "test_conformance.py::test_with_every_choice*",
     "actors/test_text.py::*summary*",
     "actors/test_text.py::*fold-*",
@@ -114,7 +124,12 @@ FULL_TESTS = (
     "config/test_own_modules.py::test_a_source_of_pairs_of_a_users_own*",
     "config/test_own_policies.py::test_a_language_policy_is_the_librarys*",
     "config/test_requirements.py::test_terms_of_replies_work_in_segments",
+    "envs/text/test_view.py::test_observations_are_within_bounds?pure_desk*",
+    "envs/text/test_view.py::test_observations_are_within_bounds?Sokoban*",
     "evaluation/test_metric_names.py::test_what_a_run_writes*",
+    "evaluation/test_planned.py::test_nodes_and_ends*",
+    "evaluation/test_planned.py::test_what_was_reached*",
+    "config/test_volleyball.py::test_a_batch_holds*",
     "config/test_tasks.py::test_a_policy_plays_elsewhere_if_it_knows_the_words",
     "config/test_tasks.py::test_baselines_metrics_and_evaluations_are_of_each_task",
     "launchers/cluster/test_jobset.py::test_a_run_that_is_told_to_stop*",
@@ -136,9 +151,16 @@ FULL_TESTS = (
     "learner/test_update.py::test_the_entropy_bonus_falls_by_the_same_factor_each_update",
     "learner/test_update.py::test_weights_of_a_sampler_that_is_the_learner_change_nothing*",
     "learner/test_update.py::test_what_was_read_teaches_something_else",
+    "policies/test_by_role.py::test_networks_have_the_actions_of_their_roles",
     "policies/test_by_role.py::test_networks_learn_at_their_own_rates_or_stay",
     "policies/test_attention.py::test_flash_attention_means_the_same*",
     "rollout/test_rollouts.py::test_bootstrap_is_the_value_of_the_last_state*",
+    "rollout/test_memory.py::test_a_row_is*",
+    "rollout/test_memory.py::test_the_longest_row*",
+    # Kept: a recurrent policy while acting is scored, a network without memory in the rest.
+    "rollout/test_rollouts.py::*?gru?",
+    "rollout/test_unroll.py::test_segments_of_games_end*?Foraging*",
+    "rollout/test_unroll.py::test_the_learner_scores_what_was_sampled*episodes-mlp*",
     "rollout/test_unroll.py::test_the_learner_scores_what_was_sampled*segments*",
     # Of what holds for all functions of credit, those with the most operations.
     *(
@@ -151,8 +173,11 @@ FULL_TESTS = (
             "hae_by_turn",
             "hgpo",
             "marft_by_turn",
+            "hae_by_span",
+            "marft_by_position",
             "mars_by_position",
             "pairwise_sign",
+            "stare",
             "switched_hae_by_turn",
             "token_gae",
             "uncertain_turns",
@@ -467,8 +492,8 @@ QUICK = (
     "test_component_conformance.py::*?call_matching?",
     "test_component_conformance.py::*?counts?",
     "test_component_conformance.py::*?curiosity?",
-    "run/test_restored.py",
     "run/test_metrics.py",
+    "run/test_restored.py::test_checkpoints_with_an_entry_per_layer*",
     "envs/test_protocol.py",
     "envs/test_frozen_lake.py",
     "envs/test_replays.py::*FrozenLake*",
@@ -485,6 +510,12 @@ def rank(path: pathlib.PurePath) -> int:
     """Where a test's file comes: the lower, the earlier it begins."""
     matched = (number for number, pattern in enumerate(FIRST) if path.match(pattern))
     return next(matched, len(FIRST))
+
+
+def is_full_file(path: pathlib.PurePath) -> bool:
+    """Whether all tests of a file below `tests` are of the full tier."""
+    partly = (*BY_ENVIRONMENT, *(pattern.partition("::")[0] for pattern in QUICK))
+    return any(path.match(one) for one in FULL) and not any(path.match(one) for one in partly)
 
 
 def is_full(path: pathlib.PurePath, name: str) -> bool:
