@@ -18,6 +18,7 @@ from agentrl.evaluation.alarms import alarms, compares_groups
 from agentrl.learner.components import guard
 from agentrl.learner.components.steps import are_spent, env_steps
 from agentrl.learner.state import TrainState
+from agentrl.learner.totals import Totals
 from agentrl.learner.train_step import Phase
 from agentrl.players.asked import Gone
 from agentrl.run import (
@@ -258,7 +259,7 @@ def _records(
     experiment: Experiment,
     update: int,
     state: TrainState,
-    totals: dict[str, jax.Array],
+    totals: Totals,
 ) -> list[dict[str, Any]]:
     """The metrics of each seed, from totals and weights [S, 2]."""
     totals = jax.device_get(totals)
