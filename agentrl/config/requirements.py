@@ -286,7 +286,8 @@ def _check_sources(config: ml_collections.ConfigDict, experiment: "Experiment") 
     """ValueError unless minibatches divide the rows, or pairs, of sources beside the rollout."""
     phase, minibatches = experiment.phases[-1][0], config.learner.minibatches
     # How many rows a source has is known when it is traced; supervised updates are one step.
-    if len(phase.sources) == 1 or minibatches == 1:
+    parts = [minibatches * _unit(phase.components, name) for name in phase.sources]
+    if len(parts) == 1 or max(parts) == 1:
         return
     shapes = jax.eval_shape(experiment.init, jax.ShapeDtypeStruct((), "int32"))
     for name, batch in jax.eval_shape(experiment.batches, shapes).items():

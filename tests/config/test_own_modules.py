@@ -202,6 +202,20 @@ def test_a_source_of_pairs_of_a_users_own(microbatch):
     assert int(after.update) == 1 and metrics["rejected_updates"][0] == 0
 
 
+def test_pairs_of_an_odd_number_of_rows_are_refused_in_one_minibatch_too():
+    config = tiny.groups_config(
+        log_every=1,
+        env__max_steps_in_episode=5,  # a row per turn
+        rollout__num_groups=1,
+        rollout__group_size=3,
+        learner__minibatches=1,
+    )
+    config.components.pairs = section(own_pieces.pairs)
+    config.objective.dpo = term(own_pieces.preference, source="pairs", beta=0.1)
+    with pytest.raises(ValueError, match="the 15 rows of source 'pairs' .of which 2 neigh"):
+        build(config)
+
+
 def test_a_rollout_that_draws_its_tasks_itself():
     config = config_of(rollout=section(own_pieces.whole_episodes, groups=3))
     assert build(config).rollout.num_streams == 12
