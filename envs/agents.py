@@ -28,6 +28,25 @@ class AgentViews(NamedTuple):
     legal: jax.Array
 
 
+class Outcome(NamedTuple):
+    """Result of one step of an episode of A agents; of B episodes all arrays have the axis B first.
+
+    reward: f32[A]. terminated, truncated: bool[], never both. valid: bool[A], the agent's action
+    was legal, or ignored. success: bool[A]. offender: i32[], the agent whose illegal action ended
+    the episode, -1 for none. seconds: f32[] of simulated time, or None. info: the environment's
+    own.
+    """
+
+    reward: jax.Array
+    terminated: jax.Array
+    truncated: jax.Array
+    valid: jax.Array
+    success: jax.Array
+    offender: jax.Array
+    seconds: jax.Array | None
+    info: Any = None
+
+
 class Draft(NamedTuple):
     """One of several drafts side by side, for people to read.
 

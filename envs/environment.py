@@ -10,12 +10,13 @@ import functools
 import importlib
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from envs.agents import Agents
+from envs.agents import Agents, Outcome
 from envs.fingerprint import fingerprint
 from envs.text.view import Text, View, command_fragments, packed
 
@@ -145,7 +146,7 @@ class Environment(Agents):
         """
 
         def first(seed, params):
-            return self.per_agent(self.reset_env(jax.random.key(seed), params)[0])
+            return self.reset_agents(jax.random.key(seed), params)[0]
 
         try:
             return jax.eval_shape(first, 0, self.default_params).shape[1:]
@@ -326,6 +327,30 @@ class Environment(Agents):
             "discount": jnp.where(terminated, 0.0, 1.0),
         }
         return self.observe(following, params), following, reward, terminated, info
+
+    def reset_agents(self, key: jax.Array, params: EnvParams) -> tuple[chex.ArrayTree, EnvState]:
+        """`reset_env` with the axis of agents: (observation [A, ...], state)."""
+        observation, state = self.reset_env(key, params)
+        return self.per_agent(observation), state
+
+    def step_agents(
+        self, key: jax.Array, state: EnvState, action: jax.Array, params: EnvParams
+    ) -> tuple[chex.ArrayTree, EnvState, Outcome]:
+        """`step_env` with the axis of agents: (observation [A, ...], state, Outcome).
+
+        action: [A, ...]; those of agents that do not act are ignored.
+        """
+        observation, state, reward, terminated, info = self.step_env(
+            key, state, self.joint(action), params
+        )
+        truncated = self.is_truncated(state, params) & ~terminated
+        reward, valid, success, observation = self.per_agent(
+            (reward, info["valid"], info["success"], observation)
+        )
+        offender = jnp.where(terminated, info.get("offender", -1), -1)
+        seconds = info.get("seconds")
+        outcome = Outcome(reward, terminated, truncated, valid, success, offender, seconds, info)
+        return observation, state, outcome
 
     @functools.partial(jax.jit, static_argnames=("self",))
     def reset(self, key: jax.Array, params: EnvParams | None = None) -> tuple[jax.Array, EnvState]:

@@ -91,11 +91,11 @@ class _Single(gymnasium.Env):
     def step(self, action):
         if self._played.words:
             action = self._played.read(action)
-        reward, terminated, truncated, about = self._played.advance(np.asarray(action)[None])
+        reward, terminated, truncated, outcome = self._played.advance(np.asarray(action)[None])
         seen, info = self._now()
-        info["valid"] = bool(about["valid"][0])
+        info["valid"] = bool(outcome.valid[0])
         if self._played.env.has_success:
-            info["success"] = bool(about["success"][0])
+            info["success"] = bool(outcome.success[0])
         return seen, float(reward[0]), terminated, truncated, info
 
     def render(self):

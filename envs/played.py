@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from envs import registry
+from envs.agents import Outcome
 from envs.environment import Environment
 from envs.text import join, make_grammar, parse
 
@@ -31,7 +32,7 @@ class Played:
 
     words: also says what the agents read. Afterwards `now` holds, of the current state,
     `observation` [A, ...], `legal` bool[A, num_actions] (all of an agent that does not act),
-    `acting` bool[A] and `truncated` bool[].
+    and `acting` bool[A].
 
     The same seed gives the same episodes: `jax.random.key(seed)` is split for each reset and step.
     """
@@ -42,7 +43,7 @@ class Played:
             raise ValueError(f"words=True with {name}, which has no words: leave it out")
         self.words, self.key = words, jax.random.key(0)
         env = self.env
-        self._reset, self._step = jax.jit(env.reset_env), jax.jit(env.step_env)
+        self._reset, self._step = jax.jit(env.reset_agents), jax.jit(env.step_agents)
         self._look, self._reads = jax.jit(self._now), jax.jit(self._action)
         self.state: Any = None
         self.now: dict[str, np.ndarray] = {}
@@ -52,7 +53,6 @@ class Played:
         acting = env.acting(state, params)
         found = {
             "acting": acting,
-            "truncated": env.is_truncated(state, params) & ~env.is_terminated(state, params),
         }
         if not env.continuous:
             found["legal"] = env.legal_actions(state, params) | ~acting[:, None]
@@ -68,7 +68,7 @@ class Played:
 
     def _see(self, observation: Any) -> None:
         self.now = jax.device_get(self._look(self.state))
-        self.now["observation"] = np.asarray(self.env.per_agent(observation))
+        self.now["observation"] = np.asarray(observation)
 
     def begin(self, seed: int | None) -> None:
         """A new episode; without a seed the next of this object's own."""
@@ -77,18 +77,15 @@ class Played:
         observation, self.state = self._reset(self._next_key(), self.params)
         self._see(observation)
 
-    def advance(self, actions: np.ndarray) -> tuple[np.ndarray, bool, bool, dict[str, Any]]:
-        """(rewards f32[A], terminated, truncated, info) of actions [A, ...]; info as of `step_env`,
-        with the axis of agents."""
-        env = self.env
-        actions = jnp.asarray(actions, jnp.float32 if env.continuous else jnp.int32)
-        observation, self.state, reward, terminated, info = self._step(
-            self._next_key(), self.state, env.joint(actions), self.params
+    def advance(self, actions: np.ndarray) -> tuple[np.ndarray, bool, bool, Outcome]:
+        """(rewards f32[A], terminated, truncated, the whole outcome) of actions [A, ...]."""
+        actions = jnp.asarray(actions, jnp.float32 if self.env.continuous else jnp.int32)
+        observation, self.state, outcome = self._step(
+            self._next_key(), self.state, actions, self.params
         )
         self._see(observation)
-        info = {key: env.per_agent(info[key]) for key in ("valid", "success")}
-        reward, terminated, info = jax.device_get((env.per_agent(reward), terminated, info))
-        return reward, bool(terminated), bool(self.now["truncated"]), info
+        outcome = jax.device_get(outcome)
+        return outcome.reward, bool(outcome.terminated), bool(outcome.truncated), outcome
 
     def text(self, seat: int) -> str:
         """The description of the current state for a seat, as a language policy reads it; needs

@@ -77,54 +77,6 @@ class World(NamedTuple):
         return over
 
 
-class Outcome(NamedTuple):
-    """Result of one step of B episodes of A agents.
-
-    reward: f32[B, A]. terminated, truncated: bool[B], never both. valid: bool[B, A], the agent's
-    action was legal, or ignored. success: bool[B, A]. offender: i32[B], the agent whose illegal
-    action ended the episode, -1 for none. seconds: f32[B] of simulated time, or None.
-    info: the environment's own.
-    """
-
-    reward: jax.Array
-    terminated: jax.Array
-    truncated: jax.Array
-    valid: jax.Array
-    success: jax.Array
-    offender: jax.Array
-    seconds: jax.Array | None
-    info: Any = None
-
-
-def reset_agents(world: World, keys: jax.Array) -> Starts:
-    """Draws one task per key, keys [B]: observations [B, A, ...]. Equal keys give equal tasks."""
-    observation, state = world.vmap(world.env.reset_env)(keys)
-    return Starts(jax.vmap(world.env.per_agent)(observation), state)
-
-
-def step_agents(
-    world: World, key: jax.Array, state: chex.ArrayTree, action: jax.Array
-) -> tuple[chex.ArrayTree, chex.ArrayTree, Outcome]:
-    """One step of B episodes of A agents, without reset.
-
-    key: one key, split over the episodes. action: [B, A, ...]; those of agents that do not act are
-    ignored. Returns (observation [B, A, ...], state, Outcome).
-    """
-    env = world.env
-    keys = jax.random.split(key, action.shape[0])
-    observation, state, reward, terminated, info = world.vmap(env.step_env)(
-        keys, state, jax.vmap(env.joint)(action)
-    )
-    truncated = world.vmap(env.is_truncated)(state) & ~terminated
-    reward, valid, success, observation = jax.vmap(env.per_agent)(
-        (reward, info["valid"], info["success"], observation)
-    )
-    offender = jnp.where(terminated, info.get("offender", -1), -1)
-    seconds = info.get("seconds")
-    outcome = Outcome(reward, terminated, truncated, valid, success, offender, seconds, info)
-    return observation, state, outcome
-
-
 def views(
     world: World, state: chex.ArrayTree, observation: chex.ArrayTree, *, everyone: bool
 ) -> AgentViews:

@@ -59,10 +59,10 @@ def _environment(played: Played, shown: Callable[[Played], str], about: dict[str
         async def env_response(self, messages, state, **kwargs):
             now = state["played"]
             action = now.read(self.parser.parse_answer(messages[-1:]) or "")
-            reward, terminated, truncated, told = now.advance(np.asarray([action]))
+            reward, terminated, truncated, outcome = now.advance(np.asarray([action]))
             state["episode_return"] += float(reward[0])
-            state["valid"] += bool(told["valid"][0])
-            state["success"] |= bool(told["success"][0])
+            state["valid"] += bool(outcome.valid[0])
+            state["success"] |= bool(outcome.success[0])
             said = [{"role": "user", "content": shown(now)}]
             if terminated or truncated:
                 state["final_env_response"] = said

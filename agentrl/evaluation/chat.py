@@ -1,7 +1,6 @@
 """A terminal in which a person watches a language policy turn by turn, or replies in its place."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 
@@ -160,8 +159,9 @@ class _Session:
                 self.tell(line)
         standing = conversation.standing
         if standing.ended:
-            info: dict[str, Any] = {"success": standing.success, "offender": standing.offender}
-            how = outcome_text(self.env, info, standing.terminated, self.titles)
+            how = outcome_text(
+                self.env, standing.success, standing.terminated, standing.offender, self.titles
+            )
             if standing.full:
                 how = "no room in the context for another turn"
             returns = returns_text(standing.total, self.titles)

@@ -57,7 +57,7 @@ class Step(NamedTuple):
 
 class Standing(NamedTuple):
     """How an episode stands. steps: taken so far. total: returns f64[A]. success: bool[A].
-    offender: see `envs.vector.Outcome`. full: a context had no room for the next turn."""
+    offender: see `envs.agents.Outcome`. full: a context had no room for the next turn."""
 
     steps: int
     total: np.ndarray

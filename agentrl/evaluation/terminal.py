@@ -55,12 +55,11 @@ def play(
     console = _Console(env, params, seats, ask, tell)
     table = _Table(env, params, seats)
     reset_key, key = jax.random.split(key)
-    observation, state = jax.jit(env.reset_env)(reset_key, params)
-    observation = env.per_agent(observation)
-    step, truncated = jax.jit(env.step_env), jax.jit(env.is_truncated)
+    observation, state = jax.jit(env.reset_agents)(reset_key, params)
+    step = jax.jit(env.step_agents)
     legal_actions, acting = jax.jit(env.legal_actions), jax.jit(env.acting)
-    total, turns, ended, info = np.zeros(count), 0, False, {}
-    while not ended:
+    total, turns, outcome = np.zeros(count), 0, None
+    while outcome is None or not (outcome.terminated or outcome.truncated):
         key, act_key, step_key = jax.random.split(key, 3)
         action = table.act(observation, state, act_key)
         legal = np.asarray(legal_actions(state, params))
@@ -70,19 +69,17 @@ def play(
             except EOFError:
                 tell(f"\nleft after {steps_text(turns)}{returns_text(total, console.titles)}")
                 return total
-        observation, state, reward, terminated, info = step(
-            step_key, state, env.joint(jnp.asarray(action, jnp.int32)), params
-        )
-        observation = env.per_agent(observation)
-        reward, valid = (np.asarray(x).reshape(count) for x in (reward, info["valid"]))
-        total, turns = total + reward, turns + 1
-        for line in reward_lines(reward, valid, console.titles):
+        observation, state, outcome = step(step_key, state, jnp.asarray(action, jnp.int32), params)
+        outcome = jax.device_get(outcome)
+        total, turns = total + outcome.reward, turns + 1
+        for line in reward_lines(outcome.reward, outcome.valid, console.titles):
             tell(line)
-        ended = bool(terminated) or bool(truncated(state, params))
     for seat in np.flatnonzero(console.watched):
         console.read(state, observation, seat)
-    outcome = outcome_text(env, info, bool(terminated), console.titles)
-    tell(f"\n{outcome} after {steps_text(turns)}{returns_text(total, console.titles)}")
+    how = outcome_text(
+        env, outcome.success, bool(outcome.terminated), int(outcome.offender), console.titles
+    )
+    tell(f"\n{how} after {steps_text(turns)}{returns_text(total, console.titles)}")
     return total
 
 
@@ -148,20 +145,21 @@ def steps_text(turns: int) -> str:
     return "1 step" if turns == 1 else f"{turns} steps"
 
 
-def outcome_text(env: Environment, info: dict, terminated: bool, titles: Sequence[str]) -> str:
+def outcome_text(
+    env: Environment, success: np.ndarray, terminated: bool, offender: int, titles: Sequence[str]
+) -> str:
     """How an episode ended, in a few words: success, who won or broke the rules, or that time is
     up.
 
-    info: of the last step, with `success` (bool per agent) and perhaps `offender`. titles: name of
+    success, terminated, offender: of the last step's `Outcome`, success bool[A]. titles: name of
     each seat.
     """
-    success = np.asarray(info["success"]).reshape(-1)
     if env.num_agents == 1 or env.cooperative:
         if env.has_success and success.any():
             return "success"
         return "ended" if terminated else "time is up"
-    if int(info.get("offender", -1)) >= 0:
-        return f"{titles[int(info['offender'])]} loses by an illegal action"
+    if offender >= 0:
+        return f"{titles[offender]} loses by an illegal action"
     if success.any():
         return f"won by {' and '.join(titles[i] for i in np.flatnonzero(success))}"
     return "nobody wins" if terminated else "time is up"

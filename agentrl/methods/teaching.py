@@ -11,7 +11,6 @@ import chex
 import jax
 import jax.numpy as jnp
 
-import envs.vector
 from agentrl.actors.types import Actor, Decision, View, beside, no_memory
 from agentrl.devices.placement import along_data
 from agentrl.learner.component import Setup
@@ -275,7 +274,8 @@ def _given(
 
 def _score(world: World, key: jax.Array, view: View, action: jax.Array) -> jax.Array:
     """The reward of one action in each state, f32[B, 1]."""
-    _, _, outcome = envs.vector.step_agents(world, key, view.state, action)
+    keys = jax.random.split(key, action.shape[0])
+    _, _, outcome = world.vmap(world.env.step_agents)(keys, view.state, action)
     return jnp.where(view.acting, outcome.reward, 0.0)
 
 

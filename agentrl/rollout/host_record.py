@@ -7,7 +7,7 @@ import numpy as np
 
 from agentrl.actors.types import Decision
 from agentrl.rollout.types import Trajectory, Turn
-from envs.vector import Outcome
+from envs.agents import Outcome
 
 
 class HostCollection(NamedTuple):

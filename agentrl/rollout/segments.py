@@ -140,7 +140,7 @@ class _Segments(NamedTuple):
         keys, params = self.sampler(key, count, None)
         if params is not None:
             raise ValueError("segments restart with the environment's own parameters only")
-        starts = envs.vector.reset_agents(self.world, keys)
+        starts = envs.vector.Starts(*self.world.vmap(self.world.env.reset_agents)(keys))
         if self.opposition.reads_arrays(self.bound):
             return starts
         return starts.replace(observation=None)

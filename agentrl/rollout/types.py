@@ -11,7 +11,7 @@ import jax
 
 from agentrl.actors.types import Decision
 from agentrl.streams import Rows, Streams
-from envs.vector import Outcome
+from envs.agents import Outcome
 
 if TYPE_CHECKING:
     from agentrl.rollout.mixture import SlotsOfSeveral

@@ -1,6 +1,6 @@
 """The acting loop: the only one that steps an environment in the graph.
 
-Each step: views of the states, decisions of the actors, `envs.vector.step_agents`, and, where
+Each step: views of the states, decisions of the actors, `Environment.step_agents`, and, where
 episodes restart, a new task for each that has ended. The key of step t is fold_in(key, t); of that,
 fold_in 0 is for the actors (and k of it for actor k > 0), 1 for the environment, 2 for new tasks, 3
 for the other actors' turns before the first one's next turn.
@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import envs.vector
 from agentrl.actors.types import Actor, Decision, View, beside, select
 from agentrl.rollout.types import Seating, Start, Trajectory, Turn
-from envs.vector import Outcome, World
+from envs.agents import Outcome
+from envs.vector import World
 
 _ACT, _STEP, _RESTART, _OTHERS = 0, 1, 2, 3
 Restart = Callable[[jax.Array], envs.vector.Starts]
@@ -333,15 +334,18 @@ def _step(
     """
     if n is not None:
         return _step_commands(world, key, now, action, runs, n)
-    observation, state, outcome = envs.vector.step_agents(
-        world, key, now.state, _of_agents(world, action)
-    )
+    observation, state, outcome = _step_agents(world, key, now.state, action)
     return None if now.observation is None else observation, state, _where_runs(runs, outcome)
 
 
-def _of_agents(world: World, action: jax.Array) -> jax.Array:
-    """Actions [B, S, ...] as [B, A, ...]; the current player's is copied to all agents."""
-    return jnp.broadcast_to(action, (action.shape[0], world.env.num_agents, *action.shape[2:]))
+def _step_agents(
+    world: World, key: jax.Array, state: chex.ArrayTree, action: jax.Array
+) -> tuple[chex.ArrayTree, chex.ArrayTree, Outcome]:
+    """`Environment.step_agents` of B episodes, [B, ...], with actions [B, S, ...]: the current
+    player's is copied to all agents."""
+    batch = action.shape[0]
+    of_all = jnp.broadcast_to(action, (batch, world.env.num_agents, *action.shape[2:]))
+    return world.vmap(world.env.step_agents)(jax.random.split(key, batch), state, of_all)
 
 
 def _where_runs(runs: jax.Array, outcome: Outcome) -> Outcome:
@@ -366,9 +370,7 @@ def _step_commands(world, key, now, action, runs, n):
     for i in range(n):
         command = action[:, :, i]
         takes = going & jnp.all(command >= 0, axis=1)
-        seen, after, outcome = envs.vector.step_agents(
-            world, jax.random.fold_in(key, i), state, _of_agents(world, command)
-        )
+        seen, after, outcome = _step_agents(world, jax.random.fold_in(key, i), state, command)
         outcome = _where_runs(takes, outcome)
         state = select(takes, after, state)
         observation = None if observation is None else select(takes, seen, observation)
@@ -395,8 +397,8 @@ def _merge(first: Outcome, then: Outcome) -> Outcome:
 
 def fresh(world: World, keys: jax.Array) -> Start:
     """Episodes at the start of the tasks of the keys, [B]."""
-    starts = envs.vector.reset_agents(world, keys)
-    return Start(starts.state, starts.observation)
+    observation, state = world.vmap(world.env.reset_agents)(keys)
+    return Start(state, observation)
 
 
 def prefix(trajectory: Trajectory, turn: jax.Array) -> Start:

@@ -58,9 +58,8 @@ def _world(environment: str, options: str, anchor: str, grammar: str) -> World:
 
     def step(key, state, action):
         """(state, rewards f32[A], terminated, truncated)."""
-        _, state, reward, terminated, _ = env.step_env(key, state, env.joint(action), params)
-        truncated = env.is_truncated(state, params) & ~terminated
-        return state, env.per_agent(reward), terminated, truncated
+        _, state, outcome = env.step_agents(key, state, action, params)
+        return state, outcome.reward, outcome.terminated, outcome.truncated
 
     def seen(state):
         """(acting bool[A], anchors u32[A, 2])."""

@@ -30,18 +30,19 @@ def fingerprint(section: Mapping) -> str:
 
     @jax.jit
     def played(tasks):
-        starts = vector.reset_agents(world, tasks)
+        first, begun = world.vmap(env.reset_agents)(tasks)
 
         def turn(state, key):
             choose, step = jax.random.split(key)
             shape = (TASKS, env.num_agents)
             action = jax.random.randint(choose, shape, 0, env.num_actions)
-            observation, state, outcome = vector.step_agents(world, step, state, action)
+            steps = jax.random.split(step, TASKS)
+            observation, state, outcome = world.vmap(env.step_agents)(steps, state, action)
             kept = (observation, outcome.reward, outcome.terminated, outcome.success)
             return state, jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), kept)
 
         keys = jax.random.split(jax.random.key(1), TURNS)
-        return starts.observation, jax.lax.scan(turn, starts.state, keys)[1]
+        return first, jax.lax.scan(turn, begun, keys)[1]
 
     seen = jax.device_get(played(play.task_keys(0, TASKS)))
     digest = hashlib.sha256()
