@@ -41,6 +41,8 @@ setuptools.setup(
             "pytest",
             "pytest-xdist>=3.8",
             "hypothesis",
+            # an allocator for the tests: launchers/test.sh
+            "tbb; sys_platform == 'linux' and platform_machine == 'x86_64'",
             "ruff",
             "mypy>=1.18",
             "gguf>=0.17",
