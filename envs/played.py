@@ -51,9 +51,7 @@ class Played:
     def _now(self, state: Any) -> dict[str, jax.Array]:
         env, params = self.env, self.params
         acting = env.acting(state, params)
-        found = {
-            "acting": acting,
-        }
+        found = {"acting": acting}
         if not env.continuous:
             found["legal"] = env.legal_actions(state, params) | ~acting[:, None]
         if self.words:

@@ -147,6 +147,34 @@ def test_batches_equal_single_episodes():
         assert (float(reward[i]), bool(terminated[i])) == (float(r), bool(t))
 
 
+@pytest.mark.parametrize("name", ["FrozenLake-v1", "KuhnPoker-v1", "Foraging-v1"])
+def test_steps_of_agents_are_the_steps_with_an_axis_of_agents(name):
+    """Of one agent, of agents in turns and at once, to the end of an episode and beyond it."""
+    env, params = envs.make(name, max_steps_in_episode=6)
+    one, several = jax.jit(env.step_env), jax.jit(env.step_agents)
+    observation, state = env.reset_agents(jax.random.key(0), params)
+    agents = env.num_agents
+    assert observation.shape == (agents, *env.observation_shape)
+    for t in range(9):
+        key, action = jax.random.key(t), jnp.arange(agents) % env.num_actions
+        plain = action[0] if agents == 1 else action
+        seen, _, reward, terminated, info = one(key, state, plain, params)
+        observation, state, outcome = several(key, state, action, params)
+        for x, y in (
+            (observation, seen),
+            (outcome.reward, reward),
+            (outcome.valid, info["valid"]),
+            (outcome.success, info["success"]),
+        ):
+            assert x.shape[0] == agents
+            np.testing.assert_array_equal(x.reshape(np.shape(y)), y)
+        late = bool(env.is_truncated(state, params))
+        assert bool(outcome.terminated) == bool(terminated)
+        assert bool(outcome.truncated) == (late and not terminated)
+        assert terminated or outcome.offender == -1
+    assert outcome.terminated or outcome.truncated
+
+
 def test_restart_replaces_finished_episodes_only():
     env, params = envs.make("FrozenLake-v1")
     old, new = (draw(env, params, jax.random.split(jax.random.key(i), 4)) for i in (0, 1))
